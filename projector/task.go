@@ -1,0 +1,220 @@
+package projector
+
+import (
+	"github.com/ax-scheduler/ax/events"
+)
+
+// Task is the row of a task: which definition holds, and counts. The
+// definition itself is in the row of its version.
+type Task struct {
+	Name      events.TaskName `json:"name,omitzero"`
+	Version   int64           `json:"version,omitzero"` // the newest
+	Removed   bool            `json:"removed,omitzero"`
+	Paused    bool            `json:"paused,omitzero"`
+	Defined   events.Position `json:"defined,omitzero"`   // of the newest version
+	DefinedAt int64           `json:"definedAt,omitzero"` // Unix microseconds
+	Stated    events.Position `json:"stated,omitzero"`    // of the last event that stated the definition whole
+
+	Fired    int64 `json:"fired,omitzero"`    // instances ever
+	Open     int64 `json:"open,omitzero"`     // instances that are not final and not DEAD, held ones counted
+	Dead     int64 `json:"dead,omitzero"`     // dead letters
+	Finished int64 `json:"finished,omitzero"` // final instances that still have their row
+	Oldest   int64 `json:"oldest,omitzero"`   // when the oldest of these ended, Unix microseconds
+
+	LastDue int64 `json:"lastDue,omitzero"` // highest due time of any instance, Unix milliseconds
+	LastK   int64 `json:"lastK,omitzero"`   // how many more instances have that due time
+
+	dirty    bool
+	stored   bool // it has a row
+	overfull bool // it has a row among the overfull
+	refs     int  // loaded instances
+	used     bool // since the last sweep of the cache
+	active   int64
+	blocked  []*Instance     // queued, but the task is at its limit
+	done     []*Instance     // finished since the last flush, in order of their end
+	trimmed  events.Position // the last finished row removed since the last flush
+}
+
+// Active is the number of the task's attempts that are offered or running, or
+// held.
+func (t *Task) Active() int64 { return t.active }
+
+func (t *Task) encode(b []byte) []byte {
+	w := rowWriter{b}
+	w.int(t.Version)
+	w.flags(t.Removed, t.Paused)
+	w.position(t.Defined)
+	w.int(t.DefinedAt)
+	w.position(t.Stated)
+	w.int(t.Fired)
+	w.int(t.Open)
+	w.int(t.Dead)
+	w.int(t.Finished)
+	w.int(t.Oldest)
+	w.int(t.LastDue)
+	w.int(t.LastK)
+	return w.b
+}
+
+func (t *Task) decode(name events.TaskName, b []byte) error {
+	r := rowReader{b: b}
+	t.Name = name
+	t.Version = r.int()
+	r.flags(&t.Removed, &t.Paused)
+	t.Defined = r.position()
+	t.DefinedAt = r.int()
+	t.Stated = r.position()
+	t.Fired = r.int()
+	t.Open = r.int()
+	t.Dead = r.int()
+	t.Finished = r.int()
+	t.Oldest = r.int()
+	t.LastDue = r.int()
+	t.LastK = r.int()
+	return r.end("task " + string(name))
+}
+
+// TriggerID names a trigger.
+type TriggerID struct {
+	Task    events.TaskName    `json:"task"`
+	Trigger events.TriggerName `json:"trigger"`
+}
+
+// Trigger is the row of a trigger: its position in time. A due time at or
+// before Position is never looked at again.
+type Trigger struct {
+	TriggerID
+	Version    int64           `json:"version,omitzero"`   // of the task's definition that its text is from
+	Position   int64           `json:"position,omitzero"`  // the last due time that was decided, Unix milliseconds
+	Next       int64           `json:"next,omitzero"`      // the next one; 0: none is planned, or none will come
+	Unplanned  bool            `json:"unplanned,omitzero"` // planned is owed
+	Paused     bool            `json:"paused,omitzero"`
+	TaskPaused bool            `json:"taskPaused,omitzero"`
+	Boot       bool            `json:"boot,omitzero"` // it fires once per boot
+	BootSeq    uint64          `json:"bootSeq,omitzero"`
+	DefinedAt  int64           `json:"definedAt,omitzero"` // Unix microseconds: when this text was first defined
+	ResumedAt  int64           `json:"resumedAt,omitzero"` // Unix microseconds: when it last began to fire again
+	Fired      int64           `json:"fired,omitzero"`     // instances ever
+	Skipped    int64           `json:"skipped,omitzero"`   // due times skipped ever
+	LastFired  int64           `json:"lastFired,omitzero"` // due time of the last instance
+	Stated     events.Position `json:"stated,omitzero"`
+
+	// RunFrom is the first due time of the unbroken run of fired ones that ends at
+	// Position; 0: the last decision was none of them. Guard is such a run that
+	// lies ahead because the clock went back after it: its due times have fired.
+	RunFrom   int64 `json:"runFrom,omitzero"`
+	GuardFrom int64 `json:"guardFrom,omitzero"`
+	GuardTo   int64 `json:"guardTo,omitzero"`
+
+	timed   timed
+	task    *Task // pinned while the trigger is armed or to be planned
+	planned bool  // in State.plan
+	dirty   bool
+	used    bool
+	gone    bool
+	stored  struct {
+		row, open bool
+		due       int64
+	}
+}
+
+// Waits gives the time the trigger waits for, Unix milliseconds; 0: none.
+func (t *Trigger) Waits() int64 {
+	if t.Paused || t.TaskPaused || t.Unplanned {
+		return 0
+	}
+	return t.Next
+}
+
+// loaded reports whether the trigger has to be in memory.
+func (t *Trigger) loaded() bool { return t.Unplanned && !t.Paused && !t.TaskPaused || t.Boot }
+
+func (t *Trigger) encode(b []byte) []byte {
+	w := rowWriter{b}
+	w.int(t.Version)
+	w.int(t.Position)
+	w.int(t.Next)
+	w.flags(t.Unplanned, t.Paused, t.TaskPaused, t.Boot)
+	w.uint(t.BootSeq)
+	w.int(t.DefinedAt)
+	w.int(t.ResumedAt)
+	w.int(t.Fired)
+	w.int(t.Skipped)
+	w.int(t.LastFired)
+	w.position(t.Stated)
+	w.int(t.RunFrom)
+	w.int(t.GuardFrom)
+	w.int(t.GuardTo)
+	return w.b
+}
+
+// Guarded reports whether a due time has fired already, before the clock went
+// back behind it.
+func (t *Trigger) Guarded(due int64) bool { return due >= t.GuardFrom && due <= t.GuardTo }
+
+func (t *Trigger) decode(id TriggerID, b []byte) error {
+	r := rowReader{b: b}
+	t.TriggerID = id
+	t.Version = r.int()
+	t.Position = r.int()
+	t.Next = r.int()
+	r.flags(&t.Unplanned, &t.Paused, &t.TaskPaused, &t.Boot)
+	t.BootSeq = r.uint()
+	t.DefinedAt = r.int()
+	t.ResumedAt = r.int()
+	t.Fired = r.int()
+	t.Skipped = r.int()
+	t.LastFired = r.int()
+	t.Stated = r.position()
+	t.RunFrom = r.int()
+	t.GuardFrom = r.int()
+	t.GuardTo = r.int()
+	return r.end("trigger " + string(id.Task) + "/" + string(id.Trigger))
+}
+
+// Group is the row of a group, and in memory its queue. A group that nobody
+// defined has no row and no limit.
+type Group struct {
+	Name    events.Group    `json:"name,omitzero"`
+	Version int64           `json:"version,omitzero"` // of its definition; 0: none
+	Body    string          `json:"body,omitzero"`    // its definition, JSON
+	Limit   int64           `json:"limit,omitzero"`   // of attempts offered or running; 0: none
+	Defined events.Position `json:"defined,omitzero"`
+
+	dirty   bool
+	gone    bool
+	active  int64
+	offered int64
+	queue   queue
+}
+
+// Offered is the number of the group's attempts that are offered and not
+// claimed.
+func (g *Group) Offered() int64 { return g.offered }
+
+// Active is the number of the group's attempts that are offered or running, or
+// held.
+func (g *Group) Active() int64 { return g.active }
+
+// Queued is the number of instances in the group's queue, those that wait for
+// their task's limit not counted.
+func (g *Group) Queued() int { return g.queue.len() }
+
+func (g *Group) encode(b []byte) []byte {
+	w := rowWriter{b}
+	w.int(g.Version)
+	w.string(g.Body)
+	w.int(g.Limit)
+	w.position(g.Defined)
+	return w.b
+}
+
+func (g *Group) decode(name events.Group, b []byte) error {
+	r := rowReader{b: b}
+	g.Name = name
+	g.Version = r.int()
+	g.Body = r.string()
+	g.Limit = r.int()
+	g.Defined = r.position()
+	return r.end("group " + string(name))
+}
