@@ -107,3 +107,8 @@ type CheckpointBody struct {
 	Trim      int64  `json:"trim,omitempty"`
 	Signature string `json:"signature,omitempty"`
 }
+
+// Text is what a checkpoint's signature signs.
+func (b *CheckpointBody) Text() string {
+	return fmt.Sprintf("ax checkpoint\nposition %d\nhash %s\ndigest %s\nrows %d\n", b.Position, b.Hash, b.Digest, b.Rows)
+}

@@ -93,7 +93,7 @@ func (x *session) lead(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.TermBegins != nil {
-		s.cfg.TermBegins(monotonic())
+		s.cfg.TermBegins(s.Monotonic())
 	}
 	s.upkeep.termBegins()
 	t.loop = NewLoop(s.state, s.deciders, &s.reactions, t.id, "server/"+string(s.cfg.Server), s.log)
@@ -153,7 +153,7 @@ func (t *term) take(ctx context.Context) error {
 		}
 		m := b.Seal(t.id)
 		m.Kind = events.MessageLed
-		sent := monotonic()
+		sent := s.Monotonic()
 		seq, err := x.log.AppendLed(ctx, m, last)
 		if err == nil {
 			t.fence = seq
@@ -186,7 +186,7 @@ func (t *term) take(ctx context.Context) error {
 			if err := x.fold(m); err != nil {
 				return err
 			}
-			s.progress.Store(monotonic())
+			s.progress.Store(s.Monotonic())
 			deadline.Reset(time.Minute)
 		case x.holding = <-x.held:
 			if !x.holding {
@@ -235,7 +235,7 @@ func (t *term) run(ctx context.Context) error {
 		if err := s.state.Err(); err != nil {
 			return err
 		}
-		s.progress.Store(monotonic())
+		s.progress.Store(s.Monotonic())
 		if err := t.send(ctx); err != nil {
 			return err
 		}
@@ -372,11 +372,11 @@ func (t *term) appender(ctx context.Context) {
 
 func (t *term) append(ctx context.Context, f *Frame) appendResult {
 	for {
-		r := appendResult{sent: monotonic()}
+		r := appendResult{sent: t.s.Monotonic()}
 		r.seq, r.err = t.x.log.Append(ctx, f.Message, t.fence, f.Message.Seq-1)
 		if !errors.Is(r.err, events.ErrBusy) {
 			if r.err == nil {
-				t.s.Count.CommitNanos.Add(uint64(monotonic() - r.sent))
+				t.s.Count.CommitNanos.Add(uint64(t.s.Monotonic() - r.sent))
 				t.s.Count.CommitCount.Add(1)
 			}
 			return r
@@ -507,15 +507,15 @@ func (t *term) onTick(ctx context.Context) {
 func (t *term) check(ctx context.Context, cursor uint64, flying bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	r := checkResult{sent: monotonic()}
+	r := checkResult{sent: t.s.Monotonic()}
 	r.led, r.err = t.x.log.LastLed(ctx)
 	if r.err == nil && !flying {
 		r.cursor, r.err = t.x.log.Get(ctx, cursor)
 	}
 	if r.err == nil {
-		asked := monotonic()
+		asked := t.s.Monotonic()
 		if r.info, r.err = t.x.log.Info(ctx); r.err == nil {
-			t.s.cfg.Timing.Sample(asked, monotonic(), r.info.Now)
+			t.s.cfg.Timing.Sample(asked, t.s.Monotonic(), r.info.Now)
 		}
 	}
 	select {

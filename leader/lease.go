@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,9 +37,9 @@ type lease struct {
 	id      string // this holder, unique
 	body    []byte
 
-	revision uint64        // of the renewal that is valid
-	sent     time.Time     // when it was sent
-	progress *atomic.Int64 // monotonic time of the last completed round
+	revision uint64               // of the renewal that is valid
+	sent     time.Time            // when it was sent
+	idle     func() time.Duration // since the last completed round of the loop
 }
 
 // leaseBody is what a lease's key holds, for people.
@@ -50,7 +49,7 @@ type leaseBody struct {
 }
 
 // newLease opens the bucket of leases and makes it if need be.
-func newLease(ctx context.Context, js jetstream.JetStream, addr events.Address, shard events.Shard, server events.ServerName, progress *atomic.Int64) (*lease, error) {
+func newLease(ctx context.Context, js jetstream.JetStream, addr events.Address, shard events.Shard, server events.ServerName, idle func() time.Duration) (*lease, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket:         addr.LeaseBucket(),
 		Description:    "AX leases: who tries to lead a shard",
@@ -63,7 +62,7 @@ func newLease(ctx context.Context, js jetstream.JetStream, addr events.Address, 
 	}
 	l := &lease{
 		js: js, kv: kv, key: addr.LeaseKey(shard), subject: "$KV." + addr.LeaseBucket() + "." + addr.LeaseKey(shard),
-		id: rand.Text(), progress: progress,
+		id: rand.Text(), idle: idle,
 	}
 	l.body, err = json.Marshal(leaseBody{server, l.id})
 	return l, err
@@ -118,7 +117,7 @@ func (l *lease) hold(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if idle := time.Duration(monotonic() - l.progress.Load()); idle > progressLimit {
+		if idle := l.idle(); idle > progressLimit {
 			return fmt.Errorf("lease given up: no completed round for %s", idle.Round(time.Second))
 		}
 		left := LeaseTTL - time.Since(l.sent)
@@ -205,8 +204,3 @@ func (l *lease) waitFree(ctx context.Context, w jetstream.KeyWatcher) error {
 		}
 	}
 }
-
-var processStart = time.Now()
-
-// monotonic is the process's monotonic clock in nanoseconds.
-func monotonic() int64 { return int64(time.Since(processStart)) }

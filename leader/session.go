@@ -78,11 +78,11 @@ func (s *Shard) session(ctx context.Context) (err error) {
 	}
 	defer func() { x.reader.Close() }()
 	defer x.refuseWaiting()
-	if x.lease, err = newLease(ctx, x.js, s.cfg.Address, s.cfg.Shard, s.cfg.Server, &s.progress); err != nil {
+	if x.lease, err = newLease(ctx, x.js, s.cfg.Address, s.cfg.Shard, s.cfg.Server, s.idle); err != nil {
 		return err
 	}
 	x.ended = make(chan struct{})
-	s.progress.Store(monotonic())
+	s.progress.Store(s.Monotonic())
 	go func() {
 		defer close(x.ended)
 		x.leaseErr = x.lease.run(ctx, x.held)
@@ -240,12 +240,12 @@ func (x *session) follow(ctx context.Context) error {
 func (x *session) look(ctx context.Context) error {
 	cctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	sent := monotonic()
+	sent := x.s.Monotonic()
 	info, err := x.log.Info(cctx)
 	if err != nil {
 		return err
 	}
-	x.s.cfg.Timing.Sample(sent, monotonic(), info.Now)
+	x.s.cfg.Timing.Sample(sent, x.s.Monotonic(), info.Now)
 	x.s.info.Store(&info)
 	return nil
 }

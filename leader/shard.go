@@ -166,9 +166,15 @@ func New(cfg Config) (*Shard, error) {
 // Status says how the shard stands.
 func (s *Shard) Status() Status { return *s.status.Load() }
 
-// Proven reports whether this server's term was proven a moment ago.
+// idle is how long no round of the loop was completed.
+func (s *Shard) idle() time.Duration { return time.Duration(s.Monotonic() - s.progress.Load()) }
+
+// Monotonic is the clock that Liveness measures by.
+func (s *Shard) Monotonic() int64 { return s.cfg.Timing.Now().Mono }
+
+// provenRecently reports whether this server's term was proven a moment ago.
 func (s *Shard) provenRecently() bool {
-	return time.Duration(monotonic()-s.proven.Load()) <= proofAge
+	return time.Duration(s.Monotonic()-s.proven.Load()) <= proofAge
 }
 
 // proofAge is how long a proof of a term counts for answers to beats.

@@ -165,14 +165,9 @@ func (u *upkeep) onDigest(r digestResult) {
 	}
 	body := &events.CheckpointBody{Position: r.digest.Cursor, Hash: r.digest.Hash, Digest: r.digest.Digest, Rows: r.digest.Rows}
 	if u.shard.cfg.Sign != nil {
-		body.Signature = u.shard.cfg.Sign(CheckpointText(body))
+		body.Signature = u.shard.cfg.Sign(body.Text())
 	}
 	u.ready = body
-}
-
-// CheckpointText is the text that a checkpoint's signature signs.
-func CheckpointText(b *events.CheckpointBody) string {
-	return fmt.Sprintf("ax checkpoint\nposition %d\nhash %s\ndigest %s\nrows %d\n", b.Position, b.Hash, b.Digest, b.Rows)
 }
 
 func (u *upkeep) upload(seq uint64) {

@@ -210,3 +210,11 @@ func (s *Snapshot) Compare(dump io.Reader, limit int) (diffs []Difference, rows 
 	}
 	return diffs, rows, err
 }
+
+// MetaRow reads the meta row of a dump; ok says that the row is that one.
+func MetaRow(key, value []byte) (m Meta, ok bool, err error) {
+	if len(key) != 1 || key[0] != keyMeta {
+		return Meta{}, false, nil
+	}
+	return m, true, m.decode(value)
+}

@@ -32,9 +32,14 @@ import (
 // Durations are counted while the machine is suspended too, where the kernel allows
 // that (Linux), so a machine that wakes up late wakes the goroutine at once.
 //
-// Two cores (virtual), 2026-11-30, lateness of waits of 0.1 to 3 ms, in µs:
+// Measured by BenchmarkAlarm on two virtual cores, 2026-11-30: microseconds late,
+// waiting 0.1 to 3 ms, in a process that does nothing else and in one whose
+// processors all have work.
 //
-//	MEASURED
+//	                  idle p50   p99    busy p50      p99
+//	Alarm                   93   276          20       78
+//	runtime's timer        647  1353           5       40
+//	timerfd alone           93   983      90,380  208,486
 type Alarm struct {
 	c     chan struct{}
 	start time.Time // what deadline counts from, on the monotonic clock

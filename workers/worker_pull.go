@@ -31,7 +31,8 @@ type puller struct {
 	next   string // subject of pulls
 
 	mu     sync.Mutex
-	number int
+	number int // of the newest pull
+	oldest int // no pull before it is open
 	open   map[int]*pull
 	wanted int // sum over open
 	wake   chan struct{}
@@ -105,6 +106,7 @@ func (p *puller) fill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	need := p.slots - p.w.busy(p.group) - p.wanted
+	p.number++
 	if need <= 0 || need < p.slots/4 && p.wanted > 0 {
 		return true
 	}
@@ -123,12 +125,12 @@ func (p *puller) fill() bool {
 
 // take takes an offer, or the news that a pull has ended.
 func (p *puller) take(m *nats.Msg) {
-	number, _ := strconv.Atoi(strings.TrimPrefix(m.Subject, p.prefix))
 	if status := m.Header.Get("Status"); status != "" {
 		switch status {
 		case "100": // idle heartbeat
 			return
 		}
+		number, _ := strconv.Atoi(strings.TrimPrefix(m.Subject, p.prefix))
 		p.mu.Lock()
 		p.close(number)
 		p.mu.Unlock()
@@ -138,15 +140,7 @@ func (p *puller) take(m *nats.Msg) {
 		p.wakeUp()
 		return
 	}
-	p.mu.Lock()
-	if o := p.open[number]; o != nil {
-		o.left--
-		p.wanted--
-		if o.left <= 0 {
-			delete(p.open, number)
-		}
-	}
-	p.mu.Unlock()
+	p.count()
 	var f events.Offer
 	if err := f.Decode(m.Data); err != nil {
 		p.w.log.Warn("an unreadable offer is passed over", "group", p.group, "error", err)
@@ -154,6 +148,23 @@ func (p *puller) take(m *nats.Msg) {
 		return
 	}
 	p.w.claim(p.group, &f)
+}
+
+// count takes one offer off the oldest pull: an offer comes under the subject of
+// the stream and does not tell which pull it is for, and the server serves pulls
+// in their order.
+func (p *puller) count() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; p.oldest <= p.number; p.oldest++ {
+		if o := p.open[p.oldest]; o != nil {
+			p.wanted--
+			if o.left--; o.left <= 0 {
+				delete(p.open, p.oldest)
+			}
+			return
+		}
+	}
 }
 
 func (p *puller) close(number int) {

@@ -1,0 +1,60 @@
+package definition
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A path names a field: spec.triggers[0].cron, metadata.labels["app/part"]. The
+// empty path is the document.
+
+func childPath(path, name string) string {
+	if !isPlainName(name) {
+		return path + "[" + quote(name) + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func itemPath(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+func isPlainName(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// eachPrefix calls f for all that path is part of, the document not counted.
+func eachPrefix(path string, f func(string)) {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '.' || path[i] == '[' {
+			f(path[:i])
+		}
+	}
+}
+
+func parentOf(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
+
+// cutPath takes the first step off a path. The index is -1 for a name.
+func cutPath(path string) (name string, index int, rest string) {
+	if inner, ok := strings.CutPrefix(path, "["); ok {
+		digits, rest, ok := strings.Cut(inner, "]")
+		i, err := strconv.Atoi(digits)
+		if !ok || err != nil || i < 0 {
+			return path, -1, ""
+		}
+		return "", i, strings.TrimPrefix(rest, ".")
+	}
+	end := strings.IndexAny(path, ".[")
+	if end < 0 {
+		return path, -1, ""
+	}
+	return path[:end], -1, strings.TrimPrefix(path[end:], ".")
+}

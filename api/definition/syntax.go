@@ -1,0 +1,122 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// readSyntax reads the YAML of one document. It gives nil for an empty one.
+func readSyntax(c chunk) (*yaml.Node, *Problem) {
+	doc, err := parseYAML(c.text)
+	if err == nil {
+		return doc, nil
+	}
+	message, line := splitYAMLError(err)
+	if len(c.text) <= maxLocated {
+		line = locate(c.text, message)
+	}
+	return nil, &Problem{Line: c.line + max(line, 1), Reason: oneLine(explainSyntax(message, lineOf(c.text, line)))}
+}
+
+// parseYAML turns a panic of the YAML reader into an error: what people write
+// must not end the process (D7).
+func parseYAML(s string) (doc *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			doc, err = nil, fmt.Errorf("the YAML reader failed: %v; please report this file", p)
+		}
+	}()
+	dec := yaml.NewDecoder(strings.NewReader(s))
+	doc = new(yaml.Node)
+	if err := dec.Decode(doc); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if err := dec.Decode(new(yaml.Node)); err == nil {
+		return nil, errors.New("a second document without --- before it")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return doc, nil
+}
+
+// maxLocated bounds the texts in which a syntax error is located by reading them
+// again and again.
+const maxLocated = 64 << 10
+
+// locate finds the line that makes a text wrong. The YAML reader itself names
+// the line before, or where the enclosing block began, or nothing at all, or,
+// for a quote that is never closed, the end. But it reads from front to back, so
+// there is a shortest beginning of the text, in lines, that it finds the same
+// fault with; the last line of that is the one to look at.
+func locate(s, message string) int {
+	ends := []int{}
+	for i := 0; i < len(s); {
+		i = nextLine(s, i)
+		ends = append(ends, i)
+	}
+	return 1 + sort.Search(max(0, len(ends)-1), func(i int) bool {
+		_, err := parseYAML(s[:ends[i]])
+		if err == nil {
+			return false
+		}
+		m, _ := splitYAMLError(err)
+		return m == message
+	})
+}
+
+// splitYAMLError takes "yaml: line 3: message" apart.
+func splitYAMLError(err error) (message string, line int) {
+	message = strings.TrimPrefix(err.Error(), "yaml: ")
+	if n, _ := fmt.Sscanf(message, "line %d: ", &line); n == 1 {
+		_, message, _ = strings.Cut(message, ": ")
+	}
+	return message, line
+}
+
+func lineOf(s string, line int) string {
+	for ; line > 1 && s != ""; line-- {
+		s = s[nextLine(s, 0):]
+	}
+	return strings.TrimRight(s[:nextLine(s, 0)], "\r\n")
+}
+
+// explainSyntax says what to do about a message of the YAML reader; line is where
+// it was found.
+func explainSyntax(message, line string) string {
+	indent := line[:len(line)-len(strings.TrimLeft(line, " \t-"))]
+	_, value, _ := strings.Cut(line, ": ")
+	value = strings.TrimSpace(value)
+	if value == "" {
+		value = strings.TrimLeft(line, " \t-")
+	}
+	switch {
+	case strings.Contains(indent, "\t"):
+		return "a tab indents this line; YAML wants spaces"
+	case strings.HasPrefix(value, "*") && strings.Contains(message, "alphabetic"):
+		return fmt.Sprintf("a text that begins with * has to be in quotes; write \"%s\"", cut(value, 60))
+	case strings.Contains(message, "cannot start any token") && value != "" && strings.ContainsRune("@`%", rune(value[0])):
+		return fmt.Sprintf("a text that begins with %c has to be in quotes; write \"%s\"", value[0], cut(value, 60))
+	case strings.Contains(message, "mapping values are not allowed"):
+		return "a second \": \" in one value, or a line that is indented too far; put the value into quotes, or line the field up with the ones above it"
+	case strings.Contains(message, "unexpected end of stream"):
+		return "a quote is opened here and never closed"
+	case strings.Contains(message, "expected ',' or"):
+		return "a bracket is opened and not closed, or a comma is missing: " + message
+	case strings.Contains(message, "could not find expected ':'"):
+		return "want \"field: value\"; a colon with a space after it is missing"
+	case strings.Contains(message, "did not find expected key"), strings.Contains(message, "did not find expected '-' indicator"):
+		return "is no field of the block that it stands in; line it up with the fields or items above it, and put a value with quotes or brackets in it into quotes as a whole"
+	case strings.Contains(message, "unknown escape character"):
+		return "a backslash in double quotes begins an escape; write \\\\ for a backslash, or use single quotes"
+	case strings.Contains(message, "unknown anchor"):
+		return message + "; anchors reach only to the next ---; a text that begins with * has to be in quotes"
+	}
+	return "is no YAML: " + message
+}

@@ -1,0 +1,92 @@
+package ax
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/ax-scheduler/ax/events"
+	"github.com/ax-scheduler/ax/projector"
+)
+
+// Folder is a data folder that no server uses, opened to read its log and views.
+type Folder struct {
+	addr  events.Address
+	data  *Data
+	nats  *embeddedNATS
+	nc    *nats.Conn
+	views *projector.Views
+}
+
+// OpenFolder opens a data folder. ErrDataInUse: a server runs on it.
+func OpenFolder(dir string, ns events.Namespace) (_ *Folder, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "mode")); err != nil {
+		return nil, fmt.Errorf("data folder: %w", err)
+	}
+	f := &Folder{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if f.addr, err = events.NewAddress(ns); err != nil {
+		return nil, err
+	}
+	if f.data, err = OpenData(dir); err != nil {
+		return nil, err
+	}
+	token, err := f.data.Token()
+	if err != nil {
+		return nil, err
+	}
+	if f.nats, err = startNATS("ax-reader", f.data.Path("nats"), "", token, Durability{Sync: true}, 1<<40, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, err
+	}
+	if f.nc, err = f.nats.connect(context.Background(), nats.NoReconnect()); err != nil {
+		return nil, err
+	}
+	if f.views, err = projector.OpenViews(projector.Options{Dir: f.data.Path("views")}); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Log gives the folder's log.
+func (f *Folder) Log(ctx context.Context) (events.Log, error) {
+	return events.OpenJetStreamLog(ctx, f.nc, f.addr, 0)
+}
+
+// Dump gives the dump of the folder's views.
+func (f *Folder) Dump() (io.ReadCloser, error) {
+	snap := f.views.Snapshot()
+	r, w := io.Pipe()
+	go func() {
+		_, err := snap.Dump(w)
+		w.CloseWithError(errors.Join(err, snap.Close()))
+	}()
+	return r, nil
+}
+
+// Close closes the folder.
+func (f *Folder) Close() error {
+	var errs []error
+	if f.nc != nil {
+		f.nc.Close()
+	}
+	if f.nats != nil {
+		f.nats.stop()
+	}
+	if f.views != nil {
+		errs = append(errs, f.views.Close())
+	}
+	if f.data != nil {
+		errs = append(errs, f.data.Close())
+	}
+	return errors.Join(errs...)
+}
