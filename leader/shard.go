@@ -157,8 +157,8 @@ func New(cfg Config) (*Shard, error) {
 	for k, r := range cfg.Reactions {
 		s.reactions[k] = r
 	}
-	s.deciders = append(append([]Decider{{"incidents", s.upkeep.incidents}}, cfg.Deciders...),
-		Decider{"checkpoint", s.upkeep.checkpoint}, Decider{"restate", s.upkeep.restate})
+	s.deciders = append(append([]Decider{{"foreign", Foreign}, {"incidents", s.upkeep.incidents}}, cfg.Deciders...),
+		Decider{"trim", Trim}, Decider{"checkpoint", s.upkeep.checkpoint}, Decider{"restate", s.upkeep.restate})
 	s.publishStatus(false, events.Term{}, "starting")
 	return s, nil
 }

@@ -74,18 +74,22 @@ func (u *upkeep) wentBack(why string, cursor uint64) {
 
 func (u *upkeep) clockStepped() { u.stepped = true }
 
-// incidents records what must not happen and did.
-func (u *upkeep) incidents(s *projector.State, _ events.Now) iter.Seq[*events.Event] {
+// Foreign is the decider that records messages which are no frames of the leader
+// of their time.
+func Foreign(s *projector.State, _ events.Now) iter.Seq[*events.Event] {
 	return func(yield func(*events.Event) bool) {
 		if x := s.Meta().Strange; x.Count > 0 {
-			e := &events.Event{
+			yield(&events.Event{
 				Kind: events.KindIncident, Reason: events.ReasonForeign, From: int64(x.First), Count: int64(x.Count),
 				Error: fmt.Sprintf("%d messages from sequence %d to %d are no frames of the leader of their time; they changed nothing", x.Count, x.First, x.Last),
-			}
-			if !yield(e) {
-				return
-			}
+			})
 		}
+	}
+}
+
+// incidents records what this server saw that must not happen.
+func (u *upkeep) incidents(*projector.State, events.Now) iter.Seq[*events.Event] {
+	return func(yield func(*events.Event) bool) {
 		for len(u.back) > 0 {
 			if !yield(&events.Event{Kind: events.KindIncident, Reason: events.ReasonLogWentBack, Error: clip(u.back[0], events.MaxErrorText)}) {
 				return
@@ -100,15 +104,18 @@ func (u *upkeep) incidents(s *projector.State, _ events.Now) iter.Seq[*events.Ev
 	}
 }
 
-// checkpoint trims old rows and records digests.
-func (u *upkeep) checkpoint(s *projector.State, _ events.Now) iter.Seq[*events.Event] {
+// Trim is the decider that removes old rows.
+func Trim(s *projector.State, _ events.Now) iter.Seq[*events.Event] {
 	return func(yield func(*events.Event) bool) {
 		if owed := s.Meta().TrimOwed; owed >= trimFrom {
-			body := fmt.Sprintf(`{"trim":%d}`, min(owed, projector.MaxTrim))
-			if !yield(&events.Event{Kind: events.KindCheckpoint, Body: body}) {
-				return
-			}
+			yield(&events.Event{Kind: events.KindCheckpoint, Body: fmt.Sprintf(`{"trim":%d}`, min(owed, projector.MaxTrim))})
 		}
+	}
+}
+
+// checkpoint records digests.
+func (u *upkeep) checkpoint(s *projector.State, _ events.Now) iter.Seq[*events.Event] {
+	return func(yield func(*events.Event) bool) {
 		if u.ready == nil {
 			return
 		}

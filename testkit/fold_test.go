@@ -249,4 +249,3 @@ func compareWithReference(t *testing.T, ref *testkit.Reference, v *projector.Vie
 		t.Error("no instance was made")
 	}
 }
-

@@ -629,7 +629,7 @@ func TestWheelLateRuns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	w := NewWheel(1_000_000)
 	most, total := uint32(0), 0
-	for round := range 200 {
+	for round := range 100 {
 		switch n := 1 + rng.IntN(3000); rng.IntN(3) {
 		case 0:
 			for range n {
@@ -684,14 +684,14 @@ func TestWheelMemory(t *testing.T) {
 		step  int64           // milliseconds for each 1,000 timers
 		churn int
 	}{
-		{"uniform", uniform, rng.IntN, 0, 500_000},
-		{"uniform, time passes", uniform, rng.IntN, 1, 500_000},
-		{"the newest", uniform, func(n int) int { return n - 1 }, 0, 500_000},
+		{"uniform", uniform, rng.IntN, 0, 200_000},
+		{"uniform, time passes", uniform, rng.IntN, 1, 200_000},
+		{"the newest", uniform, func(n int) int { return n - 1 }, 0, 200_000},
 		{"one millisecond", func(w *Wheel, _ int) int64 { return w.now&^255 + 1000 }, rng.IntN, 0, 200_000},
 		{"already due", func(w *Wheel, _ int) int64 { return w.now }, rng.IntN, 0, 200_000},
 		{"already due, any order", func(w *Wheel, _ int) int64 { return w.now - rng.Int64N(1e6) }, rng.IntN, 0, 100_000},
-		{"block after block", func(w *Wheel, i int) int64 { return w.now + int64(i/4_000%250+1)*256 }, func(n int) int { return n - 1 - rng.IntN(n/20+1) }, 0, 1_000_000},
-		{"timeouts", func(w *Wheel, _ int) int64 { return w.now + 60_000 }, func(n int) int { return n - 1 }, 200, 500_000}, // until few are left
+		{"block after block", func(w *Wheel, i int) int64 { return w.now + int64(i/4_000%250+1)*256 }, func(n int) int { return n - 1 - rng.IntN(n/20+1) }, 0, 500_000},
+		{"timeouts", func(w *Wheel, _ int) int64 { return w.now + 60_000 }, func(n int) int { return n - 1 }, 400, 200_000}, // until few are left
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := NewWheel(1_796_000_000_000)

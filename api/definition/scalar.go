@@ -62,15 +62,14 @@ func explainNumber(s string) (reason string) {
 	digits := strings.ReplaceAll(s, "_", "")
 	plain := strings.TrimLeft(digits, "+-")
 	if len(plain) > 1 && plain[0] == '0' && strings.Trim(plain, "01234567") == "" {
-		if n, err := strconv.ParseInt(digits, 8, 64); err == nil {
+		if n, err := strconv.ParseInt(digits, 8, 64); err == nil && strconv.FormatInt(n, 10) != decimal(digits) {
 			return fmt.Sprintf("%s is %d in YAML 1.1 and %s in YAML 1.2; write the one you mean, %s", s, n, decimal(digits), quoted)
 		}
 	}
 	if n, err := strconv.ParseInt(digits, 0, 64); err == nil {
 		return fmt.Sprintf("%s: numbers are written in plain decimal; write %d, %s", cut(s, 60), n, quoted)
 	}
-	if f, err := strconv.ParseFloat(digits, 64); err == nil && len(s) <= MaxNumber && numberForm.MatchString(decimal(digits)) {
-		_ = f
+	if len(s) <= MaxNumber && numberForm.MatchString(decimal(digits)) {
 		return fmt.Sprintf("%s: numbers are written in plain decimal; write %s, %s", s, decimal(digits), quoted)
 	}
 	return fmt.Sprintf("%s is no number that JSON knows; write another one, %s", cut(s, 60), quoted)

@@ -213,3 +213,6 @@ func (s *structure) merges(n *yaml.Node, at *steps) ([]*node, error) {
 	}
 	return objects, nil
 }
+
+// passed says whether a bound was passed, after which nothing fits any more.
+func (b *budget) passed() bool { return b.nodes > MaxNodes || b.bytes > MaxExpanded }

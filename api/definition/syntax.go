@@ -96,6 +96,7 @@ func explainSyntax(message, line string) string {
 	if value == "" {
 		value = strings.TrimLeft(line, " \t-")
 	}
+	quoted := value != "" && strings.ContainsRune("'\"", rune(value[0]))
 	switch {
 	case strings.Contains(indent, "\t"):
 		return "a tab indents this line; YAML wants spaces"
@@ -103,16 +104,18 @@ func explainSyntax(message, line string) string {
 		return fmt.Sprintf("a text that begins with * has to be in quotes; write \"%s\"", cut(value, 60))
 	case strings.Contains(message, "cannot start any token") && value != "" && strings.ContainsRune("@`%", rune(value[0])):
 		return fmt.Sprintf("a text that begins with %c has to be in quotes; write \"%s\"", value[0], cut(value, 60))
+	case quoted && (strings.Contains(message, "expected key") || strings.Contains(message, "alphabetic")):
+		return "something stands after the quote that closes the value; put the whole value into quotes, or under \"|\" on a line of its own"
 	case strings.Contains(message, "mapping values are not allowed"):
 		return "a second \": \" in one value, or a line that is indented too far; put the value into quotes, or line the field up with the ones above it"
 	case strings.Contains(message, "unexpected end of stream"):
 		return "a quote is opened here and never closed"
 	case strings.Contains(message, "expected ',' or"):
-		return "a bracket is opened and not closed, or a comma is missing: " + message
+		return "a bracket that is opened here is not closed, or a comma is missing: " + message
 	case strings.Contains(message, "could not find expected ':'"):
 		return "want \"field: value\"; a colon with a space after it is missing"
 	case strings.Contains(message, "did not find expected key"), strings.Contains(message, "did not find expected '-' indicator"):
-		return "is no field of the block that it stands in; line it up with the fields or items above it, and put a value with quotes or brackets in it into quotes as a whole"
+		return "is no field or item of the block that it stands in; line it up with those above it, and look for a bracket too many"
 	case strings.Contains(message, "unknown escape character"):
 		return "a backslash in double quotes begins an escape; write \\\\ for a backslash, or use single quotes"
 	case strings.Contains(message, "unknown anchor"):
