@@ -270,8 +270,8 @@ func handler[R leader.Request](h func(events.Group, []byte) (R, error)) leader.H
 }
 
 func (s *Server) offer(st *projector.State, e *events.Event) (leader.Effect, bool) {
-	subject, offer, ok := s.rules.OfferEffect(st, e)
-	return leader.Effect{Subject: subject, Encode: offer.Encode}, ok
+	subject, offer := s.rules.OfferEffect(st, e)
+	return leader.Effect{Subject: subject, Body: offer}, offer != nil
 }
 
 // stopRun tells a worker that its next beat's answer will have news.
@@ -280,7 +280,7 @@ func (s *Server) stopRun(st *projector.State, e *events.Event) (leader.Effect, b
 	if i == nil || i.Worker == "" {
 		return leader.Effect{}, false
 	}
-	return leader.Effect{Subject: s.addr.Stop(i.Worker), Encode: func(b []byte) []byte { return b }}, true
+	return leader.Effect{Subject: s.addr.Stop(i.Worker)}, true
 }
 
 // connectOnce opens a connection that ends when it is cut.

@@ -53,12 +53,17 @@ func (c *Claims) Encode(b []byte) []byte {
 	o.Int("incarnation", c.Incarnation)
 	o.Int("beat", c.Beat)
 	o.Int("runLease", c.RunLease)
-	appendItems(&o, "claims", c.Claims, func(o *jsonline.Object, x *Claim) {
+	o.BeginArray("claims")
+	for i := range c.Claims {
+		x := &c.Claims[i]
+		o.BeginItem()
 		o.String("instance", string(x.Instance))
 		o.Int("attempt", x.Attempt)
 		o.Int("offer", x.Offer)
 		o.String("nonce", x.Nonce)
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -101,28 +106,31 @@ func (c *Claims) Decode(body []byte) error {
 func (c *ClaimAnswers) Encode(b []byte) []byte {
 	o := jsonline.Begin(b)
 	o.String("term", c.Term.String())
-	appendItems(&o, "answers", c.Answers, func(o *jsonline.Object, x *Go) {
+	o.BeginArray("answers")
+	for i := range c.Answers {
+		x := &c.Answers[i]
+		o.BeginItem()
 		o.String("instance", string(x.Instance))
 		o.Int("attempt", x.Attempt)
 		o.Int("offer", x.Offer)
 		o.String("reason", x.Reason)
 		if run := x.Run; run != nil {
-			o.Nested("run", func(b []byte) []byte {
-				o := jsonline.Begin(b)
-				o.String("task", string(run.Task))
-				o.String("trigger", string(run.Trigger))
-				o.Int("due", run.Due)
-				o.String("key", run.Key)
-				o.Uint("token", run.Token)
-				o.Int("timeout", run.Timeout)
-				o.Int("version", run.Version)
-				o.Raw("params", run.Params)
-				o.String("executor", run.Executor)
-				o.Raw("config", run.Config)
-				return o.End()
-			})
+			o.BeginObject("run")
+			o.String("task", string(run.Task))
+			o.String("trigger", string(run.Trigger))
+			o.Int("due", run.Due)
+			o.String("key", run.Key)
+			o.Uint("token", run.Token)
+			o.Int("timeout", run.Timeout)
+			o.Int("version", run.Version)
+			o.Raw("params", run.Params)
+			o.String("executor", run.Executor)
+			o.Raw("config", run.Config)
+			o.EndObject()
 		}
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -194,7 +202,10 @@ func (c *Reports) Encode(b []byte) []byte {
 	o := jsonline.Begin(b)
 	o.String("worker", string(c.Worker))
 	o.Int("incarnation", c.Incarnation)
-	appendItems(&o, "reports", c.Reports, func(o *jsonline.Object, x *Report) {
+	o.BeginArray("reports")
+	for i := range c.Reports {
+		x := &c.Reports[i]
+		o.BeginItem()
 		o.String("instance", string(x.Instance))
 		o.Int("attempt", x.Attempt)
 		o.Int("offer", x.Offer)
@@ -204,7 +215,9 @@ func (c *Reports) Encode(b []byte) []byte {
 		o.String("error", x.Error)
 		o.Bool("permanent", x.Permanent)
 		o.Int("retryAfter", x.RetryAfter)
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -253,12 +266,17 @@ func (c *Reports) Decode(body []byte) error {
 func (c *ReportAnswers) Encode(b []byte) []byte {
 	o := jsonline.Begin(b)
 	o.String("term", c.Term.String())
-	appendItems(&o, "answers", c.Answers, func(o *jsonline.Object, x *Recorded) {
+	o.BeginArray("answers")
+	for i := range c.Answers {
+		x := &c.Answers[i]
+		o.BeginItem()
 		o.String("instance", string(x.Instance))
 		o.Int("attempt", x.Attempt)
 		o.String("outcome", x.Outcome)
 		o.String("reason", x.Reason)
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -295,7 +313,10 @@ func (c *ReportAnswers) Decode(body []byte) error {
 func (c *Commands) Encode(b []byte) []byte {
 	o := jsonline.Begin(b)
 	o.String("actor", c.Actor)
-	appendItems(&o, "commands", c.Commands, func(o *jsonline.Object, x *Command) {
+	o.BeginArray("commands")
+	for i := range c.Commands {
+		x := &c.Commands[i]
+		o.BeginItem()
 		o.String("verb", x.Verb)
 		o.String("object", string(x.Object))
 		o.String("name", x.Name)
@@ -304,7 +325,9 @@ func (c *Commands) Encode(b []byte) []byte {
 		o.String("key", x.Key)
 		o.String("reason", x.Reason)
 		o.Raw("definition", x.Definition)
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -350,13 +373,18 @@ func (c *CommandAnswers) Encode(b []byte) []byte {
 	o := jsonline.Begin(b)
 	o.String("term", c.Term.String())
 	o.String("error", c.Error)
-	appendItems(&o, "answers", c.Answers, func(o *jsonline.Object, x *Done) {
+	o.BeginArray("answers")
+	for i := range c.Answers {
+		x := &c.Answers[i]
+		o.BeginItem()
 		o.String("position", x.Position.String())
 		o.String("instance", string(x.Instance))
 		o.Bool("unchanged", x.Unchanged)
 		o.String("reason", x.Reason)
 		o.String("error", x.Error)
-	})
+		o.EndItem()
+	}
+	o.EndArray()
 	return o.End()
 }
 
@@ -411,21 +439,6 @@ func readTerm(r *jsonline.Reader) Term {
 	return t
 }
 
-func appendItems[T any](o *jsonline.Object, name string, items []T, write func(*jsonline.Object, *T)) {
-	o.Nested(name, func(b []byte) []byte {
-		b = append(b, '[')
-		for i := range items {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			item := jsonline.Begin(b)
-			write(&item, &items[i])
-			b = item.End()
-		}
-		return append(b, ']')
-	})
-}
-
 func readItems[T any](r *jsonline.Reader, items []T, read func(*jsonline.Reader, string, *T) bool) []T {
 	r.Array()
 	for r.Element() {
@@ -433,10 +446,19 @@ func readItems[T any](r *jsonline.Reader, items []T, read func(*jsonline.Reader,
 			r.Fail(fmt.Errorf("more than %d items in one request", MaxItems))
 			break
 		}
-		var x T
-		items = append(items, x)
-		last := &items[len(items)-1]
-		readFields(r, func(r *jsonline.Reader, name string) bool { return read(r, name, last) })
+		var zero T
+		items = append(items, zero)
+		x := &items[len(items)-1]
+		r.Object()
+		for {
+			name, ok := r.Field()
+			if !ok {
+				break
+			}
+			if !read(r, name, x) {
+				r.Raw()
+			}
+		}
 	}
 	return items
 }

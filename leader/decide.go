@@ -40,9 +40,11 @@ type Handler func(group events.Group, body []byte) (Request, error)
 // it. Losing it costs time, never correctness.
 type Effect struct {
 	Subject string
-	// Encode appends the message's body.
-	Encode func(b []byte) []byte
+	Body    Encoder // nil: no body
 }
+
+// Encoder appends a message's body to b.
+type Encoder interface{ Encode(b []byte) []byte }
 
 // Reaction makes the effect of an event of one kind, at the time it is decided.
 type Reaction func(s *projector.State, e *events.Event) (Effect, bool)

@@ -21,6 +21,7 @@ const (
 	lookAhead      = 60 * time.Second
 	lookAheadRows  = 50_000 // rows loaded in one go
 	ledTries       = 50
+	finishTime     = 2 * time.Second
 	busyWait       = time.Millisecond
 )
 
@@ -75,7 +76,9 @@ func (x *session) lead(ctx context.Context) error {
 	}
 	s.Count.Terms.Add(1)
 	s.log.Info("leads", "term", t.id, "led", t.fence)
-	ctx, cancel := context.WithCancel(ctx)
+	// The term's goroutines outlive ctx for the moment that the last commit takes.
+	outer := ctx
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var owned sync.WaitGroup
 	defer owned.Wait()
 	defer cancel()
@@ -84,8 +87,8 @@ func (x *session) lead(ctx context.Context) error {
 	t.appended = make(chan appendResult, 1)
 	t.outbox = make(chan *Frame, 256)
 	t.checks = make(chan checkResult, 1)
-	owned.Go(func() { t.appender(ctx) })
-	owned.Go(func() { t.sender(ctx) })
+	owned.Go(func() { t.appender(inner) })
+	owned.Go(func() { t.sender(inner) })
 
 	s.cfg.Timing.Begin(s.state.Meta().Time)
 	s.state.SetSchedule(s.cfg.Timing)
@@ -102,7 +105,7 @@ func (x *session) lead(ctx context.Context) error {
 		return err
 	}
 	defer t.inbox.close()
-	subs, err := t.subscribe(ctx)
+	subs, err := t.subscribe(inner)
 	if err != nil {
 		return err
 	}
@@ -114,7 +117,39 @@ func (x *session) lead(ctx context.Context) error {
 	// Workers need not wait for their next beat to learn who leads.
 	body, _ := json.Marshal(map[string]string{"term": t.id.String(), "server": string(s.cfg.Server)})
 	_ = x.nc.Publish(s.cfg.Address.FeedLed(s.cfg.Shard), body)
-	return t.run(ctx)
+	err = t.run(ctx)
+	if outer.Err() != nil {
+		t.finish()
+	}
+	return err
+}
+
+// finish lets the commit in flight come in before the process goes away, and
+// sends what waits for it. What cannot is decided anew by the next leader.
+func (t *term) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finishTime)
+	defer cancel()
+	for t.flight != nil || len(t.outbox) > 0 {
+		var err error
+		select {
+		case r := <-t.appended:
+			err = t.onAppended(ctx, r)
+		case m, ok := <-t.x.reader.C():
+			if !ok {
+				return
+			}
+			err = t.onRead(ctx, m)
+		case <-t.x.closed:
+			return
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+	_ = t.x.nc.FlushTimeout(finishTime)
 }
 
 // take appends this term's led and folds the log up to it.
@@ -443,7 +478,7 @@ func (t *term) commit(ctx context.Context) error {
 }
 
 func (t *term) post(ctx context.Context, f *Frame) error {
-	if len(f.answers)+len(f.effects) == 0 {
+	if len(f.answers)+len(f.effects)+len(f.summaries) == 0 {
 		return nil
 	}
 	select {
@@ -461,6 +496,8 @@ func (t *term) sender(ctx context.Context) {
 			t.s.log.Debug("a message could not be sent; its deadline brings it again", "subject", subject, "error", err)
 		}
 	}
+	var buf []byte
+	lines := summariser{log: t.s.log}
 	for {
 		select {
 		case <-ctx.Done():
@@ -470,7 +507,8 @@ func (t *term) sender(ctx context.Context) {
 			if !prompt {
 				t.s.Count.StaleAnswers.Add(1)
 			}
-			f.Send(t.id, publish, prompt)
+			buf = f.Send(t.id, publish, prompt, buf)
+			lines.write(f.summaries)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -32,20 +33,23 @@ type Loop struct {
 	now      events.Now
 	lastTime int64 // log time of the last event decided
 
-	answers []answer // of the frame that is collected
-	effects []Effect
-	flight  *Frame // sealed and not committed
-	parked  int    // decisions parked in this round
+	answers   []answer // of the frame that is collected
+	effects   []Effect
+	summaries []summary
+	summarise bool
+	flight    *Frame // sealed and not committed
+	parked    int    // decisions parked in this round
 
 	Parked uint64 // decisions parked in this term
 }
 
 // Frame is a sealed frame with what leaves after its commit.
 type Frame struct {
-	Message *events.Message
-	Events  int
-	answers []answer
-	effects []Effect
+	Message   *events.Message
+	Events    int
+	answers   []answer
+	effects   []Effect
+	summaries []summary
 }
 
 // maxParked bounds the decisions that one round parks; the next goes on.
@@ -53,7 +57,10 @@ const maxParked = 100
 
 // NewLoop makes the loop of a term that has folded its led.
 func NewLoop(s *projector.State, deciders []Decider, reactions *[events.NumKinds]Reaction, term events.Term, actor string, log *slog.Logger) *Loop {
-	return &Loop{state: s, deciders: deciders, reactions: reactions, term: term, actor: actor, log: log, lastTime: s.Meta().Time}
+	return &Loop{
+		state: s, deciders: deciders, reactions: reactions, term: term, actor: actor, log: log, lastTime: s.Meta().Time,
+		summarise: log.Enabled(context.Background(), slog.LevelInfo),
+	}
 }
 
 // Ask queues a request for the next round.
@@ -145,6 +152,11 @@ func (l *Loop) add(e *events.Event) error {
 	l.lastTime = at
 	if why := l.state.Apply(e, events.Position{Seq: l.nextSeq(), Index: index}, at, l.actor); why != "" {
 		return fmt.Errorf("%s without effect: %s", e.Kind, why)
+	}
+	if l.summarise && summarised[e.Kind] {
+		if i := l.state.Instance(e.Instance); i != nil {
+			l.summaries = append(l.summaries, summaryOf(i))
+		}
 	}
 	if r := l.reactions[e.Kind]; r != nil {
 		if x, ok := r(l.state, e); ok {
@@ -239,8 +251,8 @@ func (l *Loop) Seal() *Frame {
 	m := l.builder.Seal(l.term)
 	m.Prev = l.state.Meta().Hash
 	m.Seq = l.state.Meta().Cursor + 1
-	f := &Frame{Message: m, Events: l.builder.Len(), answers: l.answers, effects: l.effects}
-	l.answers, l.effects, l.begun = nil, nil, false
+	f := &Frame{Message: m, Events: l.builder.Len(), answers: l.answers, effects: l.effects, summaries: l.summaries}
+	l.answers, l.effects, l.summaries, l.begun = nil, nil, nil, false
 	l.flight = f
 	return f
 }
@@ -260,10 +272,16 @@ func (l *Loop) Commit() (*Frame, error) {
 }
 
 // Send hands the frame's messages to publish and its answers to their askers.
-// prompt says whether prompt answers may still leave.
-func (f *Frame) Send(term events.Term, publish func(subject string, body []byte), prompt bool) {
-	for _, x := range f.effects {
-		publish(x.Subject, x.Encode(nil))
+// prompt says whether prompt answers may still leave. Bodies are written into
+// buf, which is returned for the next call: publish and askers keep none.
+func (f *Frame) Send(term events.Term, publish func(subject string, body []byte), prompt bool, buf []byte) []byte {
+	for i := range f.effects {
+		x := &f.effects[i]
+		buf = buf[:0]
+		if x.Body != nil {
+			buf = x.Body.Encode(buf)
+		}
+		publish(x.Subject, buf)
 	}
 	for _, a := range f.answers {
 		if a.reply == nil {
@@ -272,14 +290,16 @@ func (f *Frame) Send(term events.Term, publish func(subject string, body []byte)
 		if _, p := a.req.(Prompt); p && !prompt {
 			continue
 		}
-		var body []byte
+		body := []byte(nil)
 		if a.failed != "" {
-			body = a.req.Fail(term, a.failed, nil)
+			body = a.req.Fail(term, a.failed, buf[:0])
 		} else {
-			body = a.req.Answer(term, nil)
+			body = a.req.Answer(term, buf[:0])
 		}
 		if body != nil {
 			a.reply(body)
+			buf = body
 		}
 	}
+	return buf
 }

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -119,8 +120,8 @@ func (s *Sim) lead() {
 	s.fires.LookBack()
 	var reactions [events.NumKinds]leader.Reaction
 	reactions[events.KindDispatched] = func(st *projector.State, e *events.Event) (leader.Effect, bool) {
-		subject, offer, ok := s.Rules.OfferEffect(st, e)
-		return leader.Effect{Subject: subject, Encode: offer.Encode}, ok
+		subject, offer := s.Rules.OfferEffect(st, e)
+		return leader.Effect{Subject: subject, Body: offer}, offer != nil
 	}
 	s.loop = leader.NewLoop(s.state, []leader.Decider{
 		{Name: "outcomes", Decide: s.Rules.Outcomes}, {Name: "fire", Decide: s.fires.Decide}, {Name: "dispatch", Decide: s.Rules.Dispatch},
@@ -280,7 +281,7 @@ func (s *Sim) send(f *leader.Frame) {
 			group := events.Group(subject[len("ax.sim.work.0."):])
 			s.offers = append(s.offers, simOffer{group, o})
 		}
-	}, true)
+	}, true, nil)
 }
 
 // Ask lets the leader answer a request and returns the answer. A request whose
@@ -292,7 +293,7 @@ func (s *Sim) Ask(build func() (leader.Request, error)) []byte {
 		s.must(err)
 		var answer []byte
 		answered := false
-		s.loop.Ask(req, func(b []byte) { answer, answered = b, true })
+		s.loop.Ask(req, func(b []byte) { answer, answered = bytes.Clone(b), true })
 		for term := s.term; term == s.term; {
 			s.loop.Round(s.schedule.Now())
 			if more := s.commit(); answered || !more {

@@ -31,7 +31,9 @@ const maxAnswer = events.MaxRequest * 3 / 4
 // NonceHash is what the log keeps of a claim's nonce.
 func NonceHash(nonce string) string {
 	sum := sha256.Sum256([]byte(nonce))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	var text [43]byte // of 32 bytes
+	base64.RawURLEncoding.Encode(text[:], sum[:])
+	return string(text[:])
 }
 
 // ClaimRequest is a request for attempts. It has the methods of a leader's

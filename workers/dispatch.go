@@ -17,6 +17,8 @@ type Rules struct {
 	// Address gives the subjects of offers.
 	Address events.Address
 	Shard   events.Shard
+
+	subjects map[events.Group]string // of offers; groups are few
 }
 
 // Dispatch is the decider that offers queued instances: into the free slots of
@@ -78,16 +80,24 @@ func (r *Rules) free(s *projector.State, g *projector.Group, mono int64) int64 {
 	return free
 }
 
-// OfferEffect is the reaction to dispatched: the offer goes into the work
-// stream.
-func (r *Rules) OfferEffect(s *projector.State, e *events.Event) (subject string, offer events.Offer, ok bool) {
+// OfferEffect is the reaction to dispatched: the offer, and the subject in the
+// work stream that it goes to. It is nil if the instance is not there.
+func (r *Rules) OfferEffect(s *projector.State, e *events.Event) (subject string, offer *events.Offer) {
 	i := s.Instance(e.Instance)
 	if i == nil {
-		return "", events.Offer{}, false
+		return "", nil
 	}
-	offer = events.Offer{Shard: r.Shard, Instance: i.ID, Attempt: i.Attempt, Offer: i.Offer, Task: i.Task}
+	offer = &events.Offer{Shard: r.Shard, Instance: i.ID, Attempt: i.Attempt, Offer: i.Offer, Task: i.Task}
 	if spec := s.Spec(i.Task, i.Version); spec != nil {
 		offer.Executor = spec.Executor.Kind
 	}
-	return r.Address.Work(r.Shard, i.Group), offer, true
+	subject, ok := r.subjects[i.Group]
+	if !ok {
+		if r.subjects == nil {
+			r.subjects = map[events.Group]string{}
+		}
+		subject = r.Address.Work(r.Shard, i.Group)
+		r.subjects[i.Group] = subject
+	}
+	return subject, offer
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/ax-scheduler/ax/events"
@@ -25,8 +26,8 @@ type Attempt struct {
 }
 
 // Executor runs attempts of one definition. Run returns when the work has really
-// ended: after the context's end it has Grace to end it gently, and until the
-// context that KillContext gives ends to end it at all.
+// ended: after the context's end it has Grace to end it gently, and then, when
+// the channel that Killed gives is closed, to end it at all.
 //
 // The result is JSON, at most events.MaxParams bytes, or nil. An error is a
 // failure that is retried, unless Permanent or RetryAfter says otherwise.
@@ -88,14 +89,22 @@ func RetryAfter(err error, d time.Duration) error { return retryAfterError{err, 
 
 type killKey struct{}
 
-// KillContext gives the context whose end says that the work has to be ended
-// without mercy. It ends Grace after the attempt's own, or earlier where the run
-// lease leaves less.
-func KillContext(ctx context.Context) context.Context {
-	if k, ok := ctx.Value(killKey{}).(context.Context); ok {
-		return k
+// killSwitch tells an executor to end its work without mercy.
+type killSwitch struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (k *killSwitch) kill() { k.once.Do(func() { close(k.c) }) }
+
+// Killed gives a channel that is closed when an attempt's work has to be ended
+// without mercy: Grace after its context, or earlier where the run lease leaves
+// less. For a context that is no attempt's it is the context's own.
+func Killed(ctx context.Context) <-chan struct{} {
+	if k, ok := ctx.Value(killKey{}).(*killSwitch); ok {
+		return k.c
 	}
-	return ctx
+	return ctx.Done()
 }
 
 // outcomeOf makes the report of what Run returned.

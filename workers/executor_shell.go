@@ -82,8 +82,7 @@ type shellResult struct {
 const pipeGrace = time.Second
 
 // Run implements Executor: it runs the command in a process group of its own,
-// ends the group by TERM when the context ends and by KILL when the kill context
-// does, and captures standard output and standard error together.
+// ends the group by TERM when the context ends and by KILL when Killed says so, and captures standard output and standard error together.
 func (x *shellExecutor) Run(ctx context.Context, a *Attempt) (json.RawMessage, error) {
 	args := append(append([]string(nil), x.config.Shell[1:]...), x.config.Command)
 	cmd := exec.Command(x.config.Shell[0], args...)

@@ -18,7 +18,7 @@ func ownGroup(cmd *exec.Cmd) {
 }
 
 // runInGroup runs the command and ends its whole group when ctx ends: by TERM,
-// and by KILL when the kill context ends. It returns when the command has ended
+// and by KILL when Killed says so. It returns when the command has ended
 // and nothing of its group is left, or could not be started.
 func runInGroup(ctx context.Context, cmd *exec.Cmd) error {
 	if ctx.Err() != nil {
@@ -43,7 +43,7 @@ func runInGroup(ctx context.Context, cmd *exec.Cmd) error {
 		_ = syscall.Kill(group, syscall.SIGTERM) // ESRCH: it has ended
 		select {
 		case <-ended:
-		case <-KillContext(ctx).Done():
+		case <-Killed(ctx):
 			_ = syscall.Kill(group, syscall.SIGKILL)
 		}
 	}()

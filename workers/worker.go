@@ -49,6 +49,8 @@ type Worker struct {
 	nc          *nats.Conn
 	shard       events.Shard
 
+	detached context.Context // of runs: they end by themselves, not with Run's context
+
 	mu    sync.Mutex
 	held  map[heldKey]*run     // from before the first claim until the outcome is answered
 	taken map[events.Group]int // slots in use: claims under way and runs
@@ -63,7 +65,7 @@ type Worker struct {
 	claims  map[events.Group]chan *run
 	reports chan *run
 
-	executors sync.Map // executorKey -> *executorEntry
+	executors map[executorKey]Executor
 	running   sync.WaitGroup
 	Count     WorkerCounters
 }
@@ -95,12 +97,11 @@ type run struct {
 	key    heldKey
 	group  events.Group
 	nonce  string
-	hash   string
-	since  time.Time
+	hash   string // of the nonce, made when a beat first lists it
 	phase  phase
 	stop   bool // an answer to a beat stopped it: never start it
 	cancel context.CancelCauseFunc
-	kill   context.CancelFunc
+	kill   *killSwitch
 	work   *events.Run
 	report events.Report
 	ended  time.Time
@@ -137,7 +138,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w := &Worker{
 		cfg: cfg, log: cfg.Log.With("worker", cfg.Name), incarnation: time.Now().UnixMicro(),
-		held: map[heldKey]*run{}, taken: map[events.Group]int{}, pulls: map[events.Group]*puller{}, beatNow: make(chan struct{}, 1), refused: make(chan error, 1),
+		held: map[heldKey]*run{}, taken: map[events.Group]int{}, pulls: map[events.Group]*puller{}, executors: map[executorKey]Executor{}, beatNow: make(chan struct{}, 1), refused: make(chan error, 1),
 		claims: map[events.Group]chan *run{}, reports: make(chan *run, 100_000),
 	}
 	for g, n := range cfg.Groups {
@@ -164,6 +165,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		w.nudgeBeat()
 	})
+	w.detached = context.WithoutCancel(ctx)
 	// What serves the attempts in hand lives on while the worker drains.
 	serve, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var owned sync.WaitGroup
@@ -256,12 +258,10 @@ func (w *Worker) end(r *run, cause error, grace time.Duration) {
 		return
 	}
 	r.cancel(cause)
-	if kill := r.kill; kill != nil {
-		if grace <= 0 {
-			kill()
-		} else {
-			time.AfterFunc(grace, kill)
-		}
+	if grace <= 0 {
+		r.kill.kill()
+	} else {
+		time.AfterFunc(grace, r.kill.kill)
 	}
 }
 

@@ -92,6 +92,9 @@ func (w *Worker) newBeat() *events.Beat {
 		}
 	}
 	for _, r := range w.held {
+		if r.hash == "" {
+			r.hash = NonceHash(r.nonce)
+		}
 		b.Attempts = append(b.Attempts, events.BeatAttempt{Instance: r.key.instance, Attempt: r.key.attempt, Offer: r.key.offer, Nonce: r.hash})
 	}
 	return b

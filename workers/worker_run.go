@@ -24,10 +24,7 @@ const batchItems = 200
 
 // claim takes an offer in hand and lets it be claimed.
 func (w *Worker) claim(g events.Group, f *events.Offer) {
-	nonce := newNonce()
-	r := &run{
-		key: heldKey{f.Instance, f.Attempt, f.Offer}, group: g, nonce: nonce, hash: NonceHash(nonce), since: time.Now(),
-	}
+	r := &run{key: heldKey{f.Instance, f.Attempt, f.Offer}, group: g, nonce: newNonce()}
 	w.mu.Lock()
 	if _, known := w.held[r.key]; known || w.stopping.Load() {
 		w.mu.Unlock()
@@ -149,7 +146,7 @@ func (w *Worker) askClaims(ctx context.Context, g events.Group, batch []*run) (a
 			continue
 		}
 		w.Count.Claimed.Add(1)
-		w.start(ctx, r, a.Run)
+		w.start(r, a.Run)
 	}
 	for _, r := range waiting {
 		again = append(again, r)
@@ -176,19 +173,17 @@ func (w *Worker) request(ctx context.Context, verb string, g events.Group, body 
 
 // start runs an attempt that got `go`, unless the run lease is over or it was
 // stopped meanwhile: then it is let go, and the leader finds that beats omit it.
-func (w *Worker) start(ctx context.Context, r *run, work *events.Run) {
-	kctx, kill := context.WithCancel(context.WithoutCancel(ctx))
-	actx, cancel := context.WithCancelCause(context.WithValue(kctx, killKey{}, kctx))
+func (w *Worker) start(r *run, work *events.Run) {
 	w.mu.Lock()
 	if r.stop || !w.isFresh() {
 		w.mu.Unlock()
-		cancel(nil)
-		kill()
 		w.Count.Dropped.Add(1)
 		w.drop(r)
 		return
 	}
-	r.phase, r.work, r.cancel, r.kill = runs, work, cancel, kill
+	r.phase, r.work, r.kill = runs, work, &killSwitch{c: make(chan struct{})}
+	actx, cancel := context.WithCancelCause(context.WithValue(w.detached, killKey{}, r.kill))
+	r.cancel = cancel
 	w.mu.Unlock()
 	w.Count.Started.Add(1)
 	w.running.Add(1)
@@ -213,7 +208,7 @@ func (w *Worker) execute(ctx context.Context, r *run) {
 	report.Instance, report.Attempt, report.Offer, report.Nonce = r.key.instance, r.key.attempt, r.key.offer, r.nonce
 	w.mu.Lock()
 	r.cancel(nil)
-	r.kill()
+	r.kill.kill()
 	r.report, r.ended = report, time.Now()
 	r.phase = reporting
 	w.taken[r.group]--
@@ -243,21 +238,32 @@ type executorKey struct {
 	version int64
 }
 
+// maxExecutors bounds the executors that are kept made.
+const maxExecutors = 10_000
+
 // executor gives the executor of a task's version, made once.
 func (w *Worker) executor(work *events.Run) (Executor, error) {
 	key := executorKey{work.Task, work.Version}
-	if x, ok := w.executors.Load(key); ok {
-		return x.(Executor), nil
+	w.mu.Lock()
+	x := w.executors[key]
+	w.mu.Unlock()
+	if x != nil {
+		return x, nil
 	}
-	make, ok := w.cfg.Executors[work.Executor]
+	factory, ok := w.cfg.Executors[work.Executor]
 	if !ok {
 		return nil, fmt.Errorf("this worker has no executor %q, it has %v; let the task's group be served by workers that have it", work.Executor, w.cfg.Executors.Kinds())
 	}
-	x, err := make(json.RawMessage(work.Config))
+	x, err := factory(json.RawMessage(work.Config))
 	if err != nil {
 		return nil, err
 	}
-	w.executors.Store(key, x)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.executors) >= maxExecutors {
+		clear(w.executors)
+	}
+	w.executors[key] = x
 	return x, nil
 }
 

@@ -112,12 +112,14 @@ func checkDoubtful(n *node, path string, found *findings) {
 	if n == nil {
 		return
 	}
-	if n.kind == text && n.plain && isDoubtful(n.text) {
-		word := "false"
-		if strings.ContainsAny(n.text, "yYsS") || strings.EqualFold(n.text, "on") {
-			word = "true"
+	if n.kind == text && n.plain {
+		if other := doubt(n.text); other != "" {
+			advice := quote(n.text)
+			if other == "true" || other == "false" {
+				advice = other + " or " + advice
+			}
+			found.value(n.at, path, "%s is %s in YAML 1.1 and a text in YAML 1.2; write %s", cut(n.text, 60), other, advice)
 		}
-		found.value(n.at, path, "%s is %s in YAML 1.1 and a text in YAML 1.2; write %s or %s", n.text, word, word, quote(n.text))
 	}
 	for _, f := range n.fields {
 		checkDoubtful(f.value, childPath(path, f.name), found)
@@ -163,6 +165,10 @@ func decode(doc *node, k events.ObjectKind, found *findings) *events.Definition 
 // them.
 func complain(doc *node, found *findings, err error) {
 	for _, e := range fieldErrors(err, nil) {
+		if e.Field == "spec" {
+			found.note(doc.find(e.Field), e.Field, "%s", e.Reason)
+			continue
+		}
 		if found.explains(e.Field) || related(e.Field) && found.beside[parentOf(e.Field)] {
 			continue
 		}
@@ -178,7 +184,8 @@ func related(path string) bool {
 	return parent == "spec.retry" || strings.HasSuffix(parent, ".interval")
 }
 
-// fieldErrors takes joined and wrapped errors apart.
+// fieldErrors takes joined and wrapped errors apart. One that names no field is
+// about the whole spec.
 func fieldErrors(err error, list []*events.FieldError) []*events.FieldError {
 	switch e := err.(type) {
 	case nil:
@@ -190,10 +197,10 @@ func fieldErrors(err error, list []*events.FieldError) []*events.FieldError {
 			list = fieldErrors(e, list)
 		}
 		return list
-	}
-	var field *events.FieldError
-	if errors.As(err, &field) {
-		return append(list, field)
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); errors.As(inner, new(*events.FieldError)) {
+			return fieldErrors(inner, list)
+		}
 	}
 	return append(list, &events.FieldError{Field: "spec", Reason: err.Error()})
 }

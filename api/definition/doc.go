@@ -21,8 +21,9 @@
 //	    from the consequences of another one. One field gets one complaint.
 //	D3  Every problem names its file; its line wherever the text has one; and
 //	    the field, unless the text has no fields yet.
-//	D4  What is accepted means one thing: where YAML 1.1 and 1.2 read a value
-//	    differently, it is refused, or the field says what it is.
+//	D4  What is accepted means one thing, by the rules below: where people who
+//	    know YAML 1.1 and people who know YAML 1.2 would read a value differently,
+//	    it is refused, or the field decides.
 //	D5  Nothing is changed on the way: numbers keep their digits, parameters
 //	    their order, texts their characters.
 //	D6  What Definition.Encode writes is read back as an equal definition.
@@ -35,7 +36,8 @@
 //     text: title: on and country: no are texts. Dates are the text that stands
 //     there. A number or true in such a field has to be put into quotes.
 //   - In free values (params, external) yes, no, on and off without quotes are
-//     refused: YAML 1.1 reads them as booleans.
+//     refused, since YAML 1.1 reads them as booleans, and so is 12:30, which it
+//     reads as a number. Dates are texts there too.
 //   - Numbers are written as JSON writes them. Octal, hexadecimal, binary,
 //     underscores, a plus sign, .5, .inf and .nan are refused, each with the
 //     plain number to write.

@@ -1,6 +1,9 @@
 package definition
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // chunk is the text of one document of a YAML file.
 type chunk struct {
@@ -45,15 +48,16 @@ func splitDocuments(s string) (chunks []chunk, bad []*Problem) {
 }
 
 func nextLine(s string, from int) int {
-	i := strings.IndexAny(s[from:], "\r\n")
+	i := strings.IndexFunc(s[from:], isBreak)
 	if i < 0 {
 		return len(s)
 	}
 	i += from
-	if s[i] == '\r' && i+1 < len(s) && s[i+1] == '\n' {
-		i++
+	if strings.HasPrefix(s[i:], "\r\n") {
+		return i + 2
 	}
-	return i + 1
+	_, n := utf8.DecodeRuneInString(s[i:])
+	return i + n
 }
 
 func isMarker(line, marker string) bool {

@@ -26,6 +26,8 @@ func readJSON(s string, b *budget, each func(*node, *findings) bool) (bool, *Pro
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
+		case err != nil && b.passed():
+			return true, problemAt(place{}, "%v", err)
 		case err != nil:
 			return true, problemAt(r.last, "%v", err)
 		case !each(v, r.found):

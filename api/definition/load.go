@@ -123,13 +123,16 @@ func (l *loader) folder(path string, depth int) (files int) {
 		case hasDefinitions(e.Name()):
 			// A link is followed: a mounted config map consists of them. A pipe
 			// would hang.
-			if info, err := os.Stat(name); err != nil {
+			info, err := os.Stat(name)
+			switch {
+			case err != nil:
 				l.fail(name, "%s", cause(err))
-			} else if !info.Mode().IsRegular() {
+			case !info.Mode().IsRegular():
 				continue
+			default:
+				l.file(name, false)
 			}
 			files++
-			l.file(name, false)
 		}
 	}
 	return files

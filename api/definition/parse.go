@@ -57,7 +57,7 @@ func (r *reader) file(name string, data []byte) (list []Located, problems []Prob
 	documents := 0
 	each := func(doc *node, found *findings) bool {
 		if documents++; documents > MaxDocuments {
-			problems = append(problems, *problemAt(doc.at, "the file has more than %d documents; split it", MaxDocuments))
+			problems = append(problems, *problemAt(place{}, "the file has more than %d documents; split it", MaxDocuments))
 			return false
 		}
 		d := checkDocument(doc, r.opts, found)
@@ -89,7 +89,7 @@ func readYAML(s string, b *budget, each func(*node, *findings) bool) (problems [
 		problems = append(problems, *p)
 	}
 	for _, c := range chunks {
-		doc, bad := readSyntax(c)
+		doc, bad := readSyntax(c, b)
 		switch {
 		case bad != nil:
 			problems = append(problems, *bad)
@@ -102,10 +102,10 @@ func readYAML(s string, b *budget, each func(*node, *findings) bool) (problems [
 		root, err := st.value(doc.Content[0], nil)
 		if err != nil {
 			problems = append(problems, found.problems...)
-			problems = append(problems, *problemAt(st.last, "%v", err))
 			if b.passed() {
-				return problems
+				return append(problems, *problemAt(place{}, "%v", err))
 			}
+			problems = append(problems, *problemAt(st.last, "%v", err))
 			continue
 		}
 		if root.kind == null && len(found.problems) == 0 {

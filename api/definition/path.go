@@ -58,3 +58,30 @@ func cutPath(path string) (name string, index int, rest string) {
 	}
 	return path[:end], -1, strings.TrimPrefix(path[end:], ".")
 }
+
+// steps is the way from the document down to a value. Paths are made of it only
+// for what is wrong.
+type steps struct {
+	up    *steps
+	name  string
+	index int // of an item, or -1
+	depth int
+}
+
+func (t *steps) path() string {
+	switch {
+	case t == nil:
+		return ""
+	case t.index >= 0:
+		return itemPath(t.up.path(), t.index)
+	}
+	return childPath(t.up.path(), t.name)
+}
+
+func (t *steps) down(name string, index int) *steps {
+	next := &steps{up: t, name: name, index: index, depth: 1}
+	if t != nil {
+		next.depth = t.depth + 1
+	}
+	return next
+}

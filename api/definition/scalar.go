@@ -95,11 +95,18 @@ func decimal(s string) string {
 	return mantissa + exp
 }
 
-// isDoubtful says whether YAML 1.1 reads a text without quotes as a boolean.
-func isDoubtful(s string) bool {
+// doubt says how YAML 1.1 reads a text without quotes, if not as a text.
+func doubt(s string) string {
 	switch s {
-	case "yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF":
-		return true
+	case "yes", "Yes", "YES", "on", "On", "ON":
+		return "true"
+	case "no", "No", "NO", "off", "Off", "OFF":
+		return "false"
 	}
-	return false
+	if sexagesimal.MatchString(s) {
+		return "a number to base 60"
+	}
+	return ""
 }
+
+var sexagesimal = regexp.MustCompile(`^[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?$`)

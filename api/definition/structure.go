@@ -6,22 +6,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// budget bounds what a file may become: a few aliases can stand for millions of
-// values, and one long text may be named a thousand times.
-type budget struct{ nodes, bytes int }
-
-func (b *budget) spend(bytes int) error {
-	b.nodes++
-	b.bytes += bytes
-	switch {
-	case b.nodes > MaxNodes:
-		return fmt.Errorf("the file has more than %d values, aliases counted as often as they are used; split it", MaxNodes)
-	case b.bytes > MaxExpanded:
-		return fmt.Errorf("the file has more than %d bytes of text, aliases counted as often as they are used; split it", MaxExpanded)
-	}
-	return nil
-}
-
 // structure turns the syntax tree of a YAML document into nodes. An error means
 // that a bound was passed, or that the document would have no end; it says where
 // in the last step that was taken.
@@ -36,33 +20,6 @@ type structure struct {
 func placeOf(n *yaml.Node) place { return place{n.Line, n.Column} }
 
 func (s *structure) place(n *yaml.Node) place { return place{n.Line + s.line, n.Column} }
-
-// steps is the way from the document down to a value. Paths are made of it only
-// for what is wrong.
-type steps struct {
-	up    *steps
-	name  string
-	index int // of an item, or -1
-	depth int
-}
-
-func (t *steps) path() string {
-	switch {
-	case t == nil:
-		return ""
-	case t.index >= 0:
-		return itemPath(t.up.path(), t.index)
-	}
-	return childPath(t.up.path(), t.name)
-}
-
-func (t *steps) down(name string, index int) *steps {
-	next := &steps{up: t, name: name, index: index, depth: 1}
-	if t != nil {
-		next.depth = t.depth + 1
-	}
-	return next
-}
 
 func (s *structure) value(n *yaml.Node, at *steps) (*node, error) {
 	s.last = s.place(n)
@@ -213,6 +170,3 @@ func (s *structure) merges(n *yaml.Node, at *steps) ([]*node, error) {
 	}
 	return objects, nil
 }
-
-// passed says whether a bound was passed, after which nothing fits any more.
-func (b *budget) passed() bool { return b.nodes > MaxNodes || b.bytes > MaxExpanded }

@@ -4,23 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// readSyntax reads the YAML of one document. It gives nil for an empty one.
-func readSyntax(c chunk) (*yaml.Node, *Problem) {
+// readSyntax reads the YAML of one document. It gives nil for an empty one. The
+// budget is for locating faults.
+func readSyntax(c chunk, b *budget) (*yaml.Node, *Problem) {
 	doc, err := parseYAML(c.text)
 	if err == nil {
 		return doc, nil
 	}
 	message, line := splitYAMLError(err)
-	if len(c.text) <= maxLocated {
-		line = locate(c.text, message)
+	near := ""
+	if found := locate(c.text, message, b); found > 0 {
+		line = found
+	} else {
+		near = "here or soon after: "
 	}
-	return nil, &Problem{Line: c.line + max(line, 1), Reason: oneLine(explainSyntax(message, lineOf(c.text, line)))}
+	return nil, &Problem{Line: c.line + max(line, 1), Reason: oneLine(near + explainSyntax(message, lineOf(c.text, line)))}
 }
 
 // parseYAML turns a panic of the YAML reader into an error: what people write
@@ -46,20 +51,20 @@ func parseYAML(s string) (doc *yaml.Node, err error) {
 	return doc, nil
 }
 
-// maxLocated bounds the texts in which a syntax error is located by reading them
-// again and again.
-const maxLocated = 64 << 10
-
 // locate finds the line that makes a text wrong. The YAML reader itself names
 // the line before, or where the enclosing block began, or nothing at all, or,
 // for a quote that is never closed, the end. But it reads from front to back, so
 // there is a shortest beginning of the text, in lines, that it finds the same
-// fault with; the last line of that is the one to look at.
-func locate(s, message string) int {
+// fault with; the last line of that is the one to look at. It gives 0 where this
+// would take too much reading.
+func locate(s, message string, b *budget) int {
 	ends := []int{}
 	for i := 0; i < len(s); {
 		i = nextLine(s, i)
 		ends = append(ends, i)
+	}
+	if b.reread += len(s) * bits.Len(uint(len(ends))); b.reread > maxReread {
+		return 0
 	}
 	return 1 + sort.Search(max(0, len(ends)-1), func(i int) bool {
 		_, err := parseYAML(s[:ends[i]])
@@ -112,12 +117,16 @@ func explainSyntax(message, line string) string {
 		return "a quote is opened here and never closed"
 	case strings.Contains(message, "expected ',' or"):
 		return "a bracket that is opened here is not closed, or a comma is missing: " + message
+	case strings.Contains(message, "expected node content"):
+		return "a value is missing, or a bracket is opened here and not closed"
 	case strings.Contains(message, "could not find expected ':'"):
 		return "want \"field: value\"; a colon with a space after it is missing"
 	case strings.Contains(message, "did not find expected key"), strings.Contains(message, "did not find expected '-' indicator"):
 		return "is no field or item of the block that it stands in; line it up with those above it, and look for a bracket too many"
 	case strings.Contains(message, "unknown escape character"):
 		return "a backslash in double quotes begins an escape; write \\\\ for a backslash, or use single quotes"
+	case strings.Contains(message, "max depth"):
+		return fmt.Sprintf("lists and objects are nested more than %d deep", MaxDepth)
 	case strings.Contains(message, "unknown anchor"):
 		return message + "; anchors reach only to the next ---; a text that begins with * has to be in quotes"
 	}

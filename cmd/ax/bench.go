@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ type benchOptions struct {
 	rate       int
 	seconds    int
 	dir        string
+	profile    string
 }
 
 func (c *cli) benchCommand() *cobra.Command {
@@ -76,7 +78,19 @@ func (c *cli) benchCommand() *cobra.Command {
 		sub.Flags().IntVar(&o.slots, "slots", 500, "slots of the worker")
 		sub.Flags().StringVar(&o.durability, "durability", "fsync", "fsync, or interval=1s")
 		sub.Flags().StringVar(&o.dir, "dir", "", "folder to work in (default: a new one in the system's temporary folder)")
+		sub.Flags().StringVar(&o.profile, "cpu-profile", "", "write a CPU profile of the run to this file")
 		sub.RunE = func(cmd *cobra.Command, _ []string) error {
+			if o.profile != "" {
+				f, err := os.Create(o.profile)
+				if err != nil {
+					return failWith(exitUsage, "--cpu-profile: %w", err)
+				}
+				defer f.Close()
+				if err := pprof.StartCPUProfile(f); err != nil {
+					return err
+				}
+				defer pprof.StopCPUProfile()
+			}
 			r, err := run(cmd.Context(), &o)
 			if err != nil {
 				return err

@@ -61,19 +61,20 @@ func (c *cli) applyCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			calendars := &timer.Calendars{}
-			all, err := definition.Load(files, definition.Options{Stdin: c.in, CheckTask: calendars.CheckTask})
+			all, err := definition.Load(files, c.in, definition.Options{CheckTask: calendars.CheckTask})
 			if err != nil {
 				return &codedError{exitUsage, err}
 			}
 			var commands []events.Command
 			var list []change
 			for i := range all {
-				body, err := all[i].Encode()
+				d := &all[i].Definition
+				body, err := d.Encode()
 				if err != nil {
 					return err
 				}
 				commands = append(commands, events.Command{Verb: events.VerbDefine, Definition: body})
-				list = append(list, change{Kind: all[i].Kind, Name: all[i].Metadata.Name, Result: "defined"})
+				list = append(list, change{Kind: d.Kind, Name: d.Metadata.Name, Result: "defined"})
 			}
 			if dryRun {
 				for i := range list {

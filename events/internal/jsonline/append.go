@@ -123,9 +123,40 @@ func (o *Object) Raw(name, value string) {
 	}
 }
 
-// Nested begins an array or object as a field: it appends the name and hands
-// the buffer to write, which returns it extended.
-func (o *Object) Nested(name string, write func([]byte) []byte) {
+// BeginObject opens an object as a field; fields written until EndObject are its.
+func (o *Object) BeginObject(name string) {
 	o.name(name)
-	o.b = write(o.b)
+	o.b = append(o.b, '{')
+	o.empty = true
+}
+
+// EndObject closes what BeginObject opened.
+func (o *Object) EndObject() {
+	o.b = append(o.b, '}')
+	o.empty = false
+}
+
+// BeginArray opens an array of objects as a field.
+func (o *Object) BeginArray(name string) {
+	o.name(name)
+	o.b = append(o.b, '[')
+}
+
+// BeginItem opens the next object of the array; fields written until EndItem are
+// its. Arrays of items do not nest.
+func (o *Object) BeginItem() {
+	if o.b[len(o.b)-1] != '[' {
+		o.b = append(o.b, ',')
+	}
+	o.b = append(o.b, '{')
+	o.empty = true
+}
+
+// EndItem closes what BeginItem opened.
+func (o *Object) EndItem() { o.b = append(o.b, '}') }
+
+// EndArray closes what BeginArray opened.
+func (o *Object) EndArray() {
+	o.b = append(o.b, ']')
+	o.empty = false
 }
