@@ -90,7 +90,7 @@ func Start(ctx context.Context, opt Options) (_ *Server, err error) {
 	s := &Server{opt: opt, log: opt.Log}
 	defer func() {
 		if err != nil {
-			s.close()
+			err = errors.Join(err, s.close())
 		}
 	}()
 	if s.addr, err = events.NewAddress(opt.Namespace); err != nil {
@@ -310,9 +310,14 @@ func DialNATS(address, token string, opts ...nats.Option) (*nats.Conn, error) {
 	return nc, nil
 }
 
+// redact takes the credentials out of an address: a token stands where others
+// have the user's name.
 func redact(address string) string {
 	if u, err := url.Parse(address); err == nil {
-		return u.Redacted()
+		if u.User != nil {
+			u.User = url.User("xxxxx")
+		}
+		return u.String()
 	}
 	return "the given address"
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 )
 
-// The address plan: every stream, bucket and subject of AX, on one screen.
+// Address is the address plan: every stream, bucket and subject of AX, on one
+// screen.
+//
 // Tokens: <ns> namespace, <shard> decimal, <group>, <actor>, <verb>, <name>.
 // All tokens pass CheckName, so none can hold '.', '*', '>' or space. There is
 // no subject per task or instance in a stored stream: each distinct subject

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -82,6 +83,9 @@ func (e *Event) decode(line string) (dt int64, err error) {
 			e.Kind = k
 			continue
 		case "dt":
+			if dt != -1 {
+				r.Fail(fmt.Errorf("%w: field \"dt\" twice", ErrMalformed))
+			}
 			if dt = r.Int(); dt <= 0 {
 				r.Fail(fmt.Errorf("%w: dt %d", ErrMalformed, dt))
 			}
@@ -168,7 +172,12 @@ func (e *Event) decode(line string) (dt int64, err error) {
 	if zero := have &^ e.fields(); zero != 0 {
 		return 0, fmt.Errorf("%w: %s empty: zero is absent", ErrMalformed, zero)
 	}
-	return dt, e.check(have)
+	if err := e.check(have); errors.Is(err, ErrMalformed) {
+		return 0, err
+	} else if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return dt, nil
 }
 
 func readPosition(r *jsonline.Reader) Position {

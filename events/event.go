@@ -1,6 +1,13 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ax-scheduler/ax/events/internal/jsonline"
+)
 
 // Event is one fact in the log. It is one flat struct for all kinds, with the
 // fields that a kind needs and may have given by kindTable; a field that is
@@ -290,8 +297,54 @@ func (e *Event) fields() (s fieldSet) {
 }
 
 // Check reports whether the event has what its kind requires and nothing else,
-// within the bounds. It is run before an event is written and after it is read.
-func (e *Event) Check() error { return e.check(e.fields()) }
+// within the bounds, and whether it reads back as it is (E2). It is run before
+// an event is written.
+func (e *Event) Check() error {
+	if err := e.check(e.fields()); err != nil {
+		return err
+	}
+	return e.checkText()
+}
+
+// checkText refuses text that would not read back: one event of that kind would
+// make its whole frame unreadable, or another one than was decided. What was
+// read needs no such check.
+func (e *Event) checkText() error {
+	for _, s := range [...]string{
+		string(e.Task), string(e.Trigger), string(e.Instance), string(e.Object), e.Name, e.Actor, string(e.Worker), e.Nonce,
+		e.Error, e.Reason, e.Key,
+	} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("%w: %s with a text that is not UTF-8: %.40q", ErrMalformed, e.Kind, s)
+		}
+	}
+	for _, s := range [...]string{e.Params, e.Result, e.Body} {
+		if s == "" {
+			continue
+		}
+		if err := CheckJSON(s); err != nil {
+			return fmt.Errorf("%s: %w", e.Kind, err)
+		}
+	}
+	return nil
+}
+
+// CheckJSON reports whether text is JSON that an event can carry: UTF-8 without
+// lone surrogates, nested no deeper than the reader goes, and in one line. That
+// is less than encoding/json takes.
+func CheckJSON(text string) error {
+	var r jsonline.Reader
+	r.Reset(text)
+	_ = r.Raw()
+	r.End()
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if strings.IndexByte(text, '\n') >= 0 {
+		return fmt.Errorf("%w: JSON in more than one line", ErrMalformed)
+	}
+	return nil
+}
 
 func (e *Event) check(have fieldSet) error {
 	if e.Kind <= kindNone || e.Kind >= NumKinds {
@@ -305,13 +358,13 @@ func (e *Event) check(have fieldSet) error {
 		return fmt.Errorf("%w: %s with %s", ErrMalformed, info.name, extra)
 	}
 	if len(e.Params) > MaxParams || len(e.Result) > MaxParams || len(e.Body) > MaxBody || len(e.Error) > MaxErrorText ||
-		len(e.Task)|len(e.Trigger)|len(e.Instance)|len(e.Name)|len(e.Actor)|len(e.Worker)|len(e.Nonce)|len(e.Reason)|len(e.Key) > MaxText {
+		len(e.Task)|len(e.Trigger)|len(e.Instance)|len(e.Object)|len(e.Name)|len(e.Actor)|len(e.Worker)|len(e.Nonce)|len(e.Reason)|len(e.Key) > MaxText {
 		if err := e.oversize(); err != nil {
 			return err
 		}
 	}
 	if e.Depth < 0 || e.Depth > MaxDepth || e.Version < 0 || e.Due < 0 || e.Next < 0 || e.From < 0 || e.Count < 0 || e.At < 0 ||
-		e.Generation < 0 || e.Attempt < 0 || e.Offer < 0 || e.Incarnation < 0 || e.Lease < 0 {
+		e.Generation < 0 || e.Attempt < 0 || e.Offer < 0 || e.Incarnation < 0 || e.Lease < 0 || e.Inbox > math.MaxInt64 || e.Outcome >= NumKinds {
 		return fmt.Errorf("%w: %s with a number out of range", ErrMalformed, info.name)
 	}
 	return nil
@@ -327,7 +380,7 @@ func (e *Event) oversize() error {
 	}{
 		{"params", len(e.Params), MaxParams}, {"result", len(e.Result), MaxParams}, {"body", len(e.Body), MaxBody},
 		{"error", len(e.Error), MaxErrorText}, {"task", len(e.Task), MaxText}, {"trigger", len(e.Trigger), MaxText},
-		{"instance", len(e.Instance), MaxText}, {"name", len(e.Name), MaxText}, {"by", len(e.Actor), MaxText},
+		{"instance", len(e.Instance), MaxText}, {"object", len(e.Object), MaxText}, {"name", len(e.Name), MaxText}, {"by", len(e.Actor), MaxText},
 		{"worker", len(e.Worker), MaxText}, {"nonce", len(e.Nonce), MaxText}, {"reason", len(e.Reason), MaxText},
 		{"key", len(e.Key), MaxText},
 	} {

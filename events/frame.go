@@ -100,6 +100,12 @@ func (b *FrameBuilder) Add(e *Event, now int64) (index uint32, at int64, err err
 		return 0, 0, err
 	}
 	dt := max((now-b.time)/1000, b.last)
+	if dt > maxFrameSpan { // the clock was set, or the machine slept
+		if b.count > 0 {
+			return 0, 0, ErrFrameFull
+		}
+		b.time, dt = now, 0
+	}
 	say := int64(-1)
 	if dt != b.last {
 		say = dt
@@ -179,11 +185,24 @@ type Decoded struct {
 }
 
 // Decode reads a message in full, or says why it is no frame: ErrNewerVersion,
-// or ErrMalformed. It reuses d's memory; the events of an earlier call are gone.
+// or ErrMalformed; then d is empty. It reuses d's memory; the events of an
+// earlier call are gone.
 func (d *Decoded) Decode(m *Message) error {
+	d.reset()
+	err := d.decode(m)
+	if err != nil {
+		d.reset()
+	}
+	return err
+}
+
+func (d *Decoded) reset() {
 	d.Actor = ""
 	clear(d.Events)
 	d.Events, d.Times = d.Events[:0], d.Times[:0]
+}
+
+func (d *Decoded) decode(m *Message) error {
 	if m.Version > FrameVersion {
 		return fmt.Errorf("%w: sequence %d has version %d, this binary knows up to %d; run a newer AX", ErrNewerVersion, m.Seq, m.Version, FrameVersion)
 	}
@@ -250,11 +269,13 @@ func (d *Decoded) decodeHead(line string) error {
 		if !ok {
 			break
 		}
-		if name != "by" {
-			r.Fail(fmt.Errorf("unknown field %.40q", name))
+		if name != "by" || d.Actor != "" {
+			r.Fail(fmt.Errorf("field %.40q: want one by", name))
 			break
 		}
-		d.Actor = r.String()
+		if d.Actor = r.String(); d.Actor == "" {
+			r.Fail(errors.New("by empty: zero is absent"))
+		}
 	}
 	r.End()
 	return r.Err()

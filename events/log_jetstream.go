@@ -338,9 +338,13 @@ func (l *JetStreamLog) message(subject string, seq uint64, stored time.Time, h n
 	if subject == l.led {
 		m.Kind = MessageLed
 	}
-	m.Version, _ = strconv.Atoi(h.Get(headerVersion))
+	if v, err := strconv.ParseInt(h.Get(headerVersion), 10, 32); err == nil { // 32 bits: the same on every machine
+		m.Version = int(v)
+	}
 	m.Term, _ = ParseTerm(h.Get(headerTerm))
-	m.Time, _ = strconv.ParseInt(h.Get(headerTime), 10, 64)
+	if t, err := strconv.ParseInt(h.Get(headerTime), 10, 64); err == nil {
+		m.Time = t
+	}
 	m.Prev, _ = ParseHash(h.Get(headerPrev))
 	switch h.Get(headerEncoding) {
 	case "":

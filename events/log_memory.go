@@ -154,6 +154,9 @@ func (l *MemoryLog) Expire(seq uint64) {
 	}
 	l.msgs = append([]*Message(nil), l.msgs[seq-l.first:]...)
 	l.first = seq
+	if l.lastLed < seq {
+		l.lastLed = 0
+	}
 	l.notify()
 }
 

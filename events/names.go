@@ -75,8 +75,9 @@ func CheckTaskName(s string) error {
 	return CheckName(node)
 }
 
-// CheckServerName is CheckName, and the name begins with a letter, so that it
-// cannot be taken for a time inside an instance id.
+// CheckServerName is CheckName, and nothing in the name can be taken for the
+// time inside an instance id: it begins with a letter, and holds no number of
+// timeDigits or more with a '-' before it and a '-' and a letter behind it.
 func CheckServerName(s string) error {
 	if err := CheckName(s); err != nil {
 		return err
@@ -84,13 +85,24 @@ func CheckServerName(s string) error {
 	if s[0] < 'a' {
 		return fmt.Errorf("%w %q: a server's name begins with a letter", ErrName, s)
 	}
+	parts := strings.Split(s, "-")
+	for i := 1; i < len(parts)-1; i++ {
+		if p := parts[i]; len(p) >= timeDigits && strings.Trim(p, "0123456789") == "" && parts[i+1][0] >= 'a' {
+			return fmt.Errorf("%w %q: %s would read as the time in an instance's id; leave it out, or put '_' before it", ErrName, s, p)
+		}
+	}
 	return nil
 }
+
+// timeDigits is the least number of digits of a due time in Unix milliseconds
+// since 12 January 1970.
+const timeDigits = 10
 
 // NewInstanceID makes <task>-<dueUnixMilli>-<server>[-<k>], where k numbers the
 // instances of one task and due time. A k of 0 is left out unless the server's
 // name ends as if it had one, so that two different instances never get the
-// same id. Nothing takes an id apart to learn from it; the fold only checks
+// same id: the last '-', time, '-' and letter in it is the due time's, since
+// CheckServerName keeps others out of what follows. Nothing takes an id apart to learn from it; the fold only checks
 // that it fits.
 func NewInstanceID(task TaskName, due int64, server ServerName, k int64) InstanceID {
 	b := make([]byte, 0, len(task)+len(server)+24)

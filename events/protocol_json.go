@@ -1,9 +1,12 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/ax-scheduler/ax/events/internal/jsonline"
 )
@@ -28,7 +31,11 @@ func (f *Offer) Decode(body []byte) error {
 	return decodeObject(string(body), func(r *jsonline.Reader, name string) bool {
 		switch name {
 		case "shard":
-			f.Shard = Shard(r.Uint())
+			n := r.Uint()
+			if n > math.MaxUint32 {
+				r.Fail(fmt.Errorf("shard %d", n))
+			}
+			f.Shard = Shard(n)
 		case "instance":
 			f.Instance = InstanceID(r.String())
 		case "attempt":
@@ -243,7 +250,7 @@ func (c *Reports) Decode(body []byte) error {
 				case "outcome":
 					x.Outcome = r.String()
 				case "result":
-					x.Result = r.Raw()
+					x.Result = readJSON(r)
 				case "error":
 					x.Error = r.String()
 				case "permanent":
@@ -349,7 +356,7 @@ func (c *Commands) Decode(body []byte) error {
 				case "trigger":
 					x.Trigger = TriggerName(r.String())
 				case "params":
-					x.Params = r.Raw()
+					x.Params = readJSON(r)
 				case "key":
 					x.Key = r.String()
 				case "reason":
@@ -424,11 +431,27 @@ func (c *CommandAnswers) Decode(body []byte) error {
 // DecodeBeat reads a beat. Beats come every few seconds and are read by the
 // standard library.
 func DecodeBeat(body []byte) (*Beat, error) {
+	if len(body) > MaxRequest {
+		return nil, fmt.Errorf("%w: beat: %d bytes, at most %d", ErrRequest, len(body), MaxRequest)
+	}
 	b := new(Beat)
 	if err := json.Unmarshal(body, b); err != nil {
 		return nil, fmt.Errorf("%w: beat: %w", ErrRequest, err)
 	}
 	return b, nil
+}
+
+// readJSON reads a value that may go into the log, where it stands in one line.
+func readJSON(r *jsonline.Reader) string {
+	s := r.Raw()
+	if strings.IndexByte(s, '\n') < 0 {
+		return s
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(s)); err != nil {
+		r.Fail(err)
+	}
+	return b.String()
 }
 
 func readTerm(r *jsonline.Reader) Term {

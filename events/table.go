@@ -24,7 +24,8 @@ const (
 	SameAttempt
 	// SameOffer: attempt and offer are the row's.
 	SameOffer
-	// NextOffer: the attempt is the row's, the offer the one after its last.
+	// NextOffer: the attempt is the row's, the offer the one after its last, and
+	// no worker holds the instance any more.
 	NextOffer
 	// NextAttempt: the event's attempt is the one after the row's.
 	NextAttempt

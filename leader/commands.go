@@ -265,10 +265,9 @@ func (c *Commands) inboxRequest(addr events.Address, m *inboxMessage) Request {
 			cmd.Params, cmd.Key, err = triggerBody(m)
 		case events.VerbCancel:
 		case events.VerbReport:
-			if r, rerr := c.inboxReport(m); rerr == nil {
-				return r
-			} else {
-				err = rerr
+			var report Request
+			if report, err = c.inboxReport(m); err == nil {
+				return report
 			}
 		default:
 			err = fmt.Errorf("verb %.40q: the inbox takes %s and %s", verb, events.VerbTrigger, events.VerbCancel)

@@ -53,7 +53,6 @@ type Reaction func(s *projector.State, e *events.Event) (Effect, bool)
 type ask struct {
 	req   Request
 	reply func([]byte) // nil: nobody waits
-	inbox uint64
 }
 
 // answer is what a decided request waits for.

@@ -91,6 +91,8 @@ func (x *session) lead(ctx context.Context) error {
 	owned.Go(func() { t.sender(inner) })
 
 	s.cfg.Timing.Begin(s.state.Meta().Time)
+	// What an earlier term of this process had armed means nothing to this one.
+	s.cfg.Timing.Clear()
 	s.state.SetSchedule(s.cfg.Timing)
 	if err := t.lookFar(); err != nil {
 		return err
@@ -580,6 +582,8 @@ func (t *term) onCheck(r checkResult) error {
 		return fmt.Errorf("%w: the log ends at %d, folded was up to %d", errAgain, r.info.Last, s.state.Meta().Cursor)
 	case r.info.MaxAge > 0 && r.info.Now.Sub(time.Unix(0, s.state.Meta().LedAt)) > r.info.MaxAge/4:
 		return fmt.Errorf("%w: the led gets old", errAgain) // a led that expires takes the fence with it
+	case nearEnd(&r.info) && t.fence < r.info.First+(r.info.Last-r.info.First)/4:
+		return fmt.Errorf("%w: the led comes near to the log's beginning", errAgain)
 	}
 	s.proven.Store(max(s.proven.Load(), r.sent))
 	s.info.Store(&r.info)

@@ -290,7 +290,7 @@ func (f *Frame) Send(term events.Term, publish func(subject string, body []byte)
 		if _, p := a.req.(Prompt); p && !prompt {
 			continue
 		}
-		body := []byte(nil)
+		var body []byte
 		if a.failed != "" {
 			body = a.req.Fail(term, a.failed, buf[:0])
 		} else {

@@ -140,7 +140,6 @@ type syncRequest struct {
 var (
 	errLeaseLost = errors.New("the lease is lost")
 	errAgain     = errors.New("lead again")
-	errBackwards = errors.New("the log went back: it is not the one that was folded")
 )
 
 // New makes a shard. Run runs it.
@@ -182,6 +181,7 @@ const proofAge = 3 * time.Second
 
 // Run follows and leads until ctx ends, or until the fold cannot go on.
 func (s *Shard) Run(ctx context.Context) error {
+	defer s.upkeep.close()
 	wait := 50 * time.Millisecond
 	for {
 		began := time.Now()

@@ -36,16 +36,23 @@ func (s *State) Fold(m *events.Message) error {
 		s.applyLed(m)
 	case m.Term != s.meta.Term:
 		s.strange(m.Seq) // the second fence
+	case s.meta.Unchained:
+		s.meta.Unchained, s.meta.Hash = false, m.Prev
+		s.applyFrame(m)
 	case m.Prev != s.meta.Hash:
 		return fmt.Errorf("%w at sequence %d: it says %s, folded was %s; restore the log, or verify it to find the message that changed",
 			ErrChain, m.Seq, m.Prev, s.meta.Hash)
 	default:
-		for k := range s.decoded.Events {
-			s.Apply(&s.decoded.Events[k], events.Position{Seq: m.Seq, Index: uint32(k)}, s.decoded.Times[k], s.decoded.Actor)
-		}
+		s.applyFrame(m)
 	}
 	s.advance(m, s.ahead)
 	return s.err
+}
+
+func (s *State) applyFrame(m *events.Message) {
+	for k := range s.decoded.Events {
+		s.Apply(&s.decoded.Events[k], events.Position{Seq: m.Seq, Index: uint32(k)}, s.decoded.Times[k], s.decoded.Actor)
+	}
 }
 
 // Advance tells the state that a frame, whose first n events that are ahead are,
@@ -63,11 +70,13 @@ func (s *State) Advance(m *events.Message, n int) error {
 
 func (s *State) follows(m *events.Message) error {
 	if s.meta.Cursor == 0 && m.Seq > 0 {
-		// An empty state takes what the log begins with. The chain of a log that
-		// has lost its beginning starts with what its first frame says.
+		// An empty state takes what the log begins with. Of a log that has lost its
+		// beginning by age or size it believes the first message: what the chain was
+		// and, if it is a frame, that its term is the living one.
 		s.meta.First = m.Seq
-		if m.Seq > 1 {
-			s.meta.Hash = m.Prev
+		s.meta.Unchained = m.Seq > 1
+		if m.Seq > 1 && m.Kind == events.MessageLog {
+			s.meta.Term = m.Term
 		}
 		return nil
 	}

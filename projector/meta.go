@@ -42,6 +42,9 @@ type Meta struct {
 	// First is the first message this fold began with; 1 unless the log had lost
 	// its beginning by age or size.
 	First uint64 `json:"first"`
+	// Unchained: no frame was folded yet of a log that had lost its beginning, so
+	// the chain begins with what the next one says.
+	Unchained bool `json:"unchained,omitempty"`
 }
 
 // Strange is a range of messages that changed nothing because they are not what
@@ -77,6 +80,7 @@ func (m *Meta) encode(b []byte) []byte {
 	w.int(m.TrimOwed)
 	w.position(m.Stated)
 	w.uint(m.First)
+	w.flags(m.Unchained)
 	return w.b
 }
 
@@ -105,5 +109,6 @@ func (m *Meta) decode(b []byte) error {
 	m.TrimOwed = r.int()
 	m.Stated = r.position()
 	m.First = r.uint()
+	r.flags(&m.Unchained)
 	return r.end("meta")
 }

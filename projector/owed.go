@@ -2,6 +2,7 @@ package projector
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -198,7 +199,7 @@ func (s *State) LoadDue(until int64, limit int) (all bool, err error) {
 		}
 		return nil
 	})
-	if err != nil && err != errStop {
+	if err != nil && !errors.Is(err, errStop) {
 		return false, err
 	}
 	for _, id := range instances {

@@ -3,6 +3,7 @@ package projector
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -201,7 +202,7 @@ func (s *State) Restate(horizon uint64, cursor string, limit int) (out []events.
 			break
 		}
 	}
-	if err == errStop {
+	if errors.Is(err, errStop) {
 		err = nil
 	}
 	return out, next, err

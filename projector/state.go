@@ -330,7 +330,7 @@ func (s *State) Spec(task events.TaskName, version int64) *events.TaskSpec {
 	}
 	d, err := events.DecodeDefinition(body)
 	if err != nil || d.Task == nil {
-		s.fail(fmt.Errorf("%w: task %s, version %d: %v", ErrCorrupt, task, version, err))
+		s.fail(fmt.Errorf("%w: task %s, version %d: %w", ErrCorrupt, task, version, err))
 		return nil
 	}
 	if len(s.specs) >= maxIdleSpecs {

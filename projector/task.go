@@ -107,8 +107,7 @@ type Trigger struct {
 	GuardTo   int64 `json:"guardTo,omitzero"`
 
 	timed   timed
-	task    *Task // pinned while the trigger is armed or to be planned
-	planned bool  // in State.plan
+	planned bool // in State.plan
 	dirty   bool
 	used    bool
 	gone    bool

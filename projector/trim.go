@@ -134,7 +134,7 @@ func (s *State) trim(t *Task, n int64) (done int64) {
 		done++
 		return nil
 	})
-	if err != errStop {
+	if !errors.Is(err, errStop) {
 		s.fail(err)
 	}
 	// Those that finished since the last flush come after all that are on disk.

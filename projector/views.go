@@ -323,7 +323,7 @@ func (v rows) Due(f func(due int64, trigger *TriggerID, instance events.Instance
 
 func (v rows) each(from, prefix []byte, f func(key, value []byte) error) error {
 	err := scanRows(v.r, from, after(prefix), f)
-	if err == errStop {
+	if errors.Is(err, errStop) {
 		return nil
 	}
 	return err

@@ -23,7 +23,6 @@ type Generator struct {
 
 	tasks     []events.TaskName
 	instances []events.InstanceID
-	serial    int64
 	Events    int
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"testing"
 	"time"
@@ -45,7 +46,6 @@ type Sim struct {
 	wall, mono int64
 	workers    []*SimWorker
 	offers     []simOffer // made and not taken by a worker
-	seen       uint64     // events read by Events
 }
 
 type simOffer struct {
@@ -135,7 +135,7 @@ func (s *Sim) catchUp() {
 	ctx := s.t.Context()
 	info, err := s.Log.Info(ctx)
 	s.must(err)
-	for seq := s.state.Meta().Cursor + 1; seq <= info.Last; seq++ {
+	for seq := max(s.state.Meta().Cursor+1, info.First); seq <= info.Last; seq++ {
 		m, err := s.Log.Get(ctx, seq)
 		s.must(err)
 		s.must(s.state.Fold(m))
@@ -407,6 +407,45 @@ func (s *Sim) Of(kind events.Kind, task string) (found []replay.Record) {
 	}
 	return found
 }
+
+// RestateAll states every live fact again that was stated before the end of the
+// log, as a leader does before they expire.
+func (s *Sim) RestateAll() {
+	s.t.Helper()
+	horizon, cursor := s.state.Meta().Cursor, ""
+	for {
+		s.must(s.state.Flush())
+		facts, next, err := s.state.Restate(horizon, cursor, 10)
+		s.must(err)
+		for k := range facts {
+			s.Append(&facts[k])
+		}
+		if cursor = next; next == "" {
+			return
+		}
+	}
+}
+
+// Append lets the leader decide one event, whatever it is, and commits it.
+func (s *Sim) Append(e *events.Event) {
+	s.t.Helper()
+	s.loop.Ask(oneEvent{e}, nil)
+	s.Settle()
+}
+
+// oneEvent is a request that leads to one event.
+type oneEvent struct{ e *events.Event }
+
+// Decide implements leader.Request.
+func (o oneEvent) Decide(*projector.State, events.Now) iter.Seq[*events.Event] {
+	return func(yield func(*events.Event) bool) { yield(o.e) }
+}
+
+// Answer implements leader.Request.
+func (oneEvent) Answer(events.Term, []byte) []byte { return nil }
+
+// Fail implements leader.Request.
+func (oneEvent) Fail(events.Term, string, []byte) []byte { return nil }
 
 // Check holds the log against everything that never happens.
 func (s *Sim) Check() {

@@ -24,7 +24,7 @@ func (f *Fires) misfire(s *projector.State, t *projector.Trigger, text *events.T
 	}
 	missed := []int64{t.Next} // the newest keep+1 of them; the oldest of these is the last to skip
 	count := int64(1)
-	after := int64(0)
+	var after int64
 	limit := wall - text.Misfire.Threshold.Milliseconds()
 	for {
 		var err error

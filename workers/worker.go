@@ -268,8 +268,14 @@ func (w *Worker) end(r *run, cause error, grace time.Duration) {
 // listen subscribes to what leaders say unasked.
 func (w *Worker) listen(ctx context.Context) ([]*nats.Subscription, error) {
 	var subs []*nats.Subscription
-	for _, subject := range []string{w.cfg.Address.Stop(w.cfg.Name), w.cfg.Address.FeedLedAll()} {
-		s, err := w.nc.Subscribe(subject, func(*nats.Msg) { w.nudgeBeat() })
+	for subject, heard := range map[string]func(){
+		w.cfg.Address.Stop(w.cfg.Name): w.nudgeBeat,
+		w.cfg.Address.FeedLedAll(): func() {
+			w.nudgeBeat()
+			w.wakePullers() // the new leader has made the work stream, if it was gone
+		},
+	} {
+		s, err := w.nc.Subscribe(subject, func(*nats.Msg) { heard() })
 		if err != nil {
 			return subs, fmt.Errorf("worker %s: subscribe %s: %w", w.cfg.Name, subject, err)
 		}

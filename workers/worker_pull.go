@@ -36,6 +36,7 @@ type puller struct {
 	open   map[int]*pull
 	wanted int // sum over open
 	wake   chan struct{}
+	there  bool // the group's consumer is there, as far as is known
 }
 
 type pull struct {
@@ -60,16 +61,17 @@ func (p *puller) run(ctx context.Context) {
 	p.next = fmt.Sprintf("$JS.API.CONSUMER.MSG.NEXT.%s.%s", stream, consumer)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for ready := false; ; {
-		if !ready {
+	for {
+		if !p.ready() {
+			// Before it is asked for: what is lost from now on is found out from pulls.
+			p.setReady(true)
 			if err := p.ensureConsumer(ctx); err != nil {
 				p.w.log.Debug("the work stream is not there yet", "group", p.group, "error", err)
-			} else {
-				ready = true
+				p.setReady(false)
 			}
 		}
-		if ready && !p.fill() {
-			ready = false
+		if p.ready() && !p.fill() {
+			p.setReady(false)
 		}
 		select {
 		case <-ctx.Done():
@@ -79,6 +81,18 @@ func (p *puller) run(ctx context.Context) {
 			p.expire()
 		}
 	}
+}
+
+func (p *puller) ready() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.there
+}
+
+func (p *puller) setReady(there bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.there = there
 }
 
 // ensureConsumer makes the group's consumer if it is not there. All workers of a
@@ -135,7 +149,10 @@ func (p *puller) take(m *nats.Msg) {
 		p.close(number)
 		p.mu.Unlock()
 		if status == "503" || strings.HasPrefix(status, "409") {
-			time.Sleep(50 * time.Millisecond) // nobody there, or the consumer is gone: not in a circle
+			// Nobody there, or the consumer is gone: stream and consumer are in memory
+			// and go with the NATS server. Not in a circle.
+			p.setReady(false)
+			time.Sleep(50 * time.Millisecond)
 		}
 		p.wakeUp()
 		return
@@ -194,11 +211,21 @@ func (p *puller) wakeUp() {
 	}
 }
 
-// reset forgets all pulls: the connection they were sent on is gone.
+// wakePullers lets every puller look again at what it has asked for.
+func (w *Worker) wakePullers() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pulls {
+		p.wakeUp()
+	}
+}
+
+// reset forgets all pulls: the connection they were sent on is gone, and what
+// the NATS server had in memory may be, too.
 func (p *puller) reset() {
 	p.mu.Lock()
 	clear(p.open)
-	p.wanted = 0
+	p.wanted, p.there = 0, false
 	p.mu.Unlock()
 	p.wakeUp()
 }

@@ -24,8 +24,11 @@ func checkDocument(doc *node, opts Options, found *findings) *events.Definition 
 		return nil
 	}
 	valid := checkSchema(doc, s, found)
-	checkDoubtful(doc.get("spec").get("params"), "spec.params", found)
-	checkDoubtful(doc.get("spec").get("executor").get("external"), "spec.executor.external", found)
+	checkLabels(doc.get("metadata").get("labels"), found)
+	var top *steps
+	spec, specAt := doc.get("spec"), top.down("spec", -1)
+	checkDoubtful(spec.get("params"), specAt.down("params", -1), found)
+	checkDoubtful(spec.get("executor").get("external"), specAt.down("executor", -1).down("external", -1), found)
 
 	d := decode(doc, k, found)
 	if d != nil {
@@ -106,9 +109,26 @@ func checkVersion(doc *node, found *findings) {
 	}
 }
 
+// checkLabels counts bytes, where the schema can only count characters. Complete
+// does so too, but cannot say which label it is about.
+func checkLabels(labels *node, found *findings) {
+	if labels == nil {
+		return
+	}
+	for _, f := range labels.fields {
+		path := childPath("metadata.labels", f.name)
+		if n := len(f.name); n > events.MaxNameLen {
+			found.add(f.at, path, "the key of a label has %d bytes, want 1 to %d", n, events.MaxNameLen)
+		}
+		if n := len(f.value.text); f.value.kind == text && n > events.MaxTitle {
+			found.add(f.value.at, path, "has %d bytes, at most %d", n, events.MaxTitle)
+		}
+	}
+}
+
 // checkDoubtful refuses, in a value of any form, what the versions of YAML read
 // differently (D4). It may be asked about what is not there.
-func checkDoubtful(n *node, path string, found *findings) {
+func checkDoubtful(n *node, at *steps, found *findings) {
 	if n == nil {
 		return
 	}
@@ -118,14 +138,14 @@ func checkDoubtful(n *node, path string, found *findings) {
 			if other == "true" || other == "false" {
 				advice = other + " or " + advice
 			}
-			found.value(n.at, path, "%s is %s in YAML 1.1 and a text in YAML 1.2; write %s", cut(n.text, 60), other, advice)
+			found.value(n.at, at.path(), "%s is %s in YAML 1.1 and a text in YAML 1.2; write %s", cut(n.text, 60), other, advice)
 		}
 	}
 	for _, f := range n.fields {
-		checkDoubtful(f.value, childPath(path, f.name), found)
+		checkDoubtful(f.value, at.down(f.name, -1), found)
 	}
 	for i, item := range n.items {
-		checkDoubtful(item, itemPath(path, i), found)
+		checkDoubtful(item, at.down("", i), found)
 	}
 }
 
@@ -187,7 +207,7 @@ func related(path string) bool {
 // fieldErrors takes joined and wrapped errors apart. One that names no field is
 // about the whole spec.
 func fieldErrors(err error, list []*events.FieldError) []*events.FieldError {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this takes the wrapping apart itself, one layer at a time
 	case nil:
 		return list
 	case *events.FieldError:

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,7 +41,8 @@ func checkSchema(doc *node, s *schema, found *findings) bool {
 	}
 	x := &explainer{s, found, map[string]bool{}}
 	var list []verdict
-	if e, ok := err.(*jsonschema.ValidationError); ok {
+	var e *jsonschema.ValidationError
+	if errors.As(err, &e) {
 		list = x.collect(e, doc, nil)
 	}
 	// What a wrong name may have been meant for is not missing, so names come
@@ -163,7 +165,6 @@ func (x *explainer) unknown(v verdict, names []string) {
 
 // advice says what may have been meant by an unknown name.
 func (x *explainer) advice(v verdict, name string, known []string) string {
-	absent := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return v.node.get(k) != nil })
 	near := nearest(name, known)
 	synonym := synonyms[strings.ToLower(name)]
 	// Half a name is a guess; the very name in another object is none.
@@ -174,12 +175,14 @@ func (x *explainer) advice(v verdict, name string, known []string) string {
 		}
 		return "; " + it + " belongs into " + words(h.objects, "or")
 	}
-	near = cmp.Or(nearest(name, absent), near)
-	if near == "" {
+	switch {
+	case near == "":
 		if h, ok := x.schema.homes[strings.ToLower(synonym)]; ok {
 			return "; did you mean " + tick(h.name) + "? It belongs into " + words(h.objects, "or")
 		}
 		return "; known here: " + words(known, "and")
+	case v.node.get(near) != nil:
+		return "; " + tick(near) + " is there already"
 	}
 	path := childPath(v.path, near)
 	x.meant[path] = true

@@ -69,7 +69,7 @@ func compileSchema(b []byte) (*schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	const name = "schema.json"
+	const name = "https://ax.invalid/schema.json" // a path would depend on the working folder
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is fetched from anywhere

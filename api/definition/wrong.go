@@ -16,12 +16,12 @@ func (x *explainer) wrongType(v verdict) string {
 	if n.kind == null {
 		return x.empty(v)
 	}
-	if isDurationPart(v.url) && n.kind == number {
+	if isDurationPart(v.url) && n.kind == number && n.text != "0" && n.text[0] != '-' {
 		return fmt.Sprintf("is %s; write the unit with it, such as %ss", n.describe(), cut(n.text, 60))
 	}
 	switch v.part["type"] {
 	case "string":
-		if n.kind == number || n.kind == boolean {
+		if !isDurationPart(v.url) && (n.kind == number || n.kind == boolean) {
 			return fmt.Sprintf("is %s, want %s; put it into quotes: %s", n.describe(), x.wanted(v.part), quote(n.text))
 		}
 	case "integer":
@@ -71,11 +71,11 @@ func (x *explainer) wanted(part map[string]any) string {
 func (s *schema) duration() any { return s.at("#/$defs/duration")["pattern"] }
 
 func isDurationPart(url string) bool {
-	return strings.HasSuffix(url, "/duration") || strings.HasSuffix(url, "/positiveDuration")
+	return strings.HasSuffix(url, "#/$defs/duration") || strings.HasSuffix(url, "#/$defs/positiveDuration")
 }
 
 func isNamePart(url string) bool {
-	return strings.HasSuffix(url, "/name") || strings.HasSuffix(url, "/taskName")
+	return strings.HasSuffix(url, "#/$defs/name") || strings.HasSuffix(url, "#/$defs/taskName")
 }
 
 // wrongValue is about a value that is not one of some words.
@@ -119,18 +119,29 @@ func wrongPattern(v verdict) string {
 	return "is " + quote(s) + ", which has not the form that is wanted"
 }
 
+// otherUnits are what people write for a unit.
+var otherUnits = map[string]string{
+	"ms": "ms", "msec": "ms", "millis": "ms", "milliseconds": "ms",
+	"s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s",
+	"m": "m", "min": "m", "mins": "m", "minute": "m", "minutes": "m",
+	"h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+	"d": "d", "day": "d", "days": "d", "w": "w", "week": "w", "weeks": "w",
+}
+
 // wrongDuration is about a text that is no duration, or is none in effect.
 func wrongDuration(s string) string {
-	trimmed := strings.TrimSpace(s)
-	digits := strings.TrimRight(trimmed, "dDwW")
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n > 0 && n < 3660 {
-		switch strings.ToLower(trimmed[len(digits):]) {
-		case "":
+	unit := strings.TrimLeft(s, " 0123456789")
+	if n, err := strconv.ParseInt(strings.TrimSpace(s[:len(s)-len(unit)]), 10, 64); err == nil && n > 0 && n < 100_000 {
+		meant, known := otherUnits[strings.ToLower(strings.TrimSpace(unit))]
+		switch {
+		case unit == "":
 			return fmt.Sprintf("is %s; write the unit with it, such as %ds", quote(s), n)
-		case "d":
+		case meant == "d":
 			return fmt.Sprintf("is %s; the longest unit is the hour: write %dh", quote(s), 24*n)
-		case "w":
+		case meant == "w":
 			return fmt.Sprintf("is %s; the longest unit is the hour: write %dh", quote(s), 7*24*n)
+		case known:
+			return fmt.Sprintf("is %s; write %d%s", quote(s), n, meant)
 		}
 	}
 	if d, err := events.ParseDuration(s); err == nil && d == 0 {

@@ -126,12 +126,11 @@ func (r *benchResult) table(w io.Writer) {
 
 // bench is a server with a worker in one process.
 type bench struct {
-	server  *ax.Server
-	client  *ax.Client
-	funcs   *workers.Funcs
-	started func(*events.Run)
-	stop    func() error
-	raw     float64
+	server *ax.Server
+	client *ax.Client
+	funcs  *workers.Funcs
+	stop   func() error
+	raw    float64
 }
 
 func startBench(ctx context.Context, o *benchOptions, started func(*events.Run)) (_ *bench, err error) {

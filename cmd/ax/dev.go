@@ -57,7 +57,7 @@ func (c *cli) dev(ctx context.Context, s *serverFlags, w *workerFlags, example b
 		return err
 	}
 	defer func() { err = errors.Join(err, r.stop(context.Background())) }()
-	if err := r.connectLog(ctx); err != nil {
+	if err := r.connectLog(ctx, log); err != nil {
 		return err
 	}
 	ready, cancel := context.WithTimeout(ctx, time.Minute)

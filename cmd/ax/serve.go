@@ -101,9 +101,34 @@ func (r *running) log(ctx context.Context) (events.Log, error) {
 }
 
 // connectLog opens the connection that the HTTP side reads the log on.
-func (r *running) connectLog(ctx context.Context) (err error) {
-	r.nc, err = r.server.Connect(ctx)
+func (r *running) connectLog(ctx context.Context, log *slog.Logger) (err error) {
+	r.nc, err = patiently(ctx, log, func() (*nats.Conn, error) { return r.server.Connect(ctx) })
 	return err
+}
+
+// connectAgain is how long patiently waits between two tries.
+const connectAgain = 500 * time.Millisecond
+
+// patiently connects as soon as NATS is there: what runs for months must not
+// depend on what was started first. What waiting does not cure, such as a wrong
+// token, is an error at once.
+func patiently(ctx context.Context, log *slog.Logger, connect func() (*nats.Conn, error)) (*nats.Conn, error) {
+	for said := false; ; said = true {
+		nc, err := connect()
+		var network net.Error
+		away := errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, &network)
+		if !away {
+			return nc, err
+		}
+		if !said {
+			log.Warn("NATS is not there; waiting for it", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-time.After(connectAgain):
+		}
+	}
 }
 
 func (r *running) stop(ctx context.Context) error {
@@ -146,7 +171,7 @@ namespace follow each other: one leads.`,
 			if err != nil {
 				return err
 			}
-			if err := r.connectLog(cmd.Context()); err != nil {
+			if err := r.connectLog(cmd.Context(), log); err != nil {
 				return errors.Join(err, r.stop(context.Background()))
 			}
 			fmt.Fprintf(c.out, "ax server: http://%s, data %s\n", r.http.Addr(), c.data)
@@ -225,8 +250,8 @@ func (c *cli) workerCommand() *cobra.Command {
 			if len(w.shell) == 0 {
 				fmt.Fprintln(c.err, "ax: this worker has no executor: allow commands with --shell PATTERN, or '*' for any")
 			}
-			worker, err := c.newWorker(&w, func(context.Context) (*nats.Conn, error) {
-				return c.connect(append(ax.Reconnecting(), nats.RetryOnFailedConnect(false))...)
+			worker, err := c.newWorker(&w, func(ctx context.Context) (*nats.Conn, error) {
+				return patiently(ctx, log, func() (*nats.Conn, error) { return c.connect(ax.Reconnecting()...) })
 			}, log)
 			if err != nil {
 				return err

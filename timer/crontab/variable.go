@@ -19,7 +19,7 @@ const spaces = " \t\v\f\r"
 // word is no variable. One that has, and cannot be read as one, gets a reason:
 // as an entry it would make no sense either.
 func parseVariable(line string) (v Variable, isVariable bool, reason string) {
-	rest := line
+	var rest string
 	if quote := line[0]; quote == '"' || quote == '\'' {
 		end := strings.IndexByte(line[1:], quote)
 		if end < 0 || strings.Contains(line[1:1+end], "=") {
