@@ -38,6 +38,9 @@ type Config struct {
 	Log func(ctx context.Context) (events.Log, error)
 	// RefusesWork gives the reason why no new work is taken, or "".
 	RefusesWork func() string
+	// Wait is how long a read waits for views that show what at-least asks for.
+	// Default 10 s.
+	Wait time.Duration
 	// Version is that of the binary, Zones of the time zone data.
 	Version, Zones string
 	Logger         *slog.Logger
@@ -61,6 +64,9 @@ const (
 func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = 10 * time.Second
 	}
 	s := &Server{cfg: cfg}
 	s.http = &http.Server{
@@ -200,7 +206,7 @@ func (s *Server) fresh(w http.ResponseWriter, r *http.Request) (*projector.Snaps
 	}
 	wait := time.Second
 	if atLeast > 0 {
-		wait = 10 * time.Second
+		wait = s.cfg.Wait
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()

@@ -280,9 +280,10 @@ func (x *session) flush() error {
 	cursor := x.s.state.Meta().Cursor
 	kept := x.waiting[:0]
 	for _, r := range x.waiting {
-		if r.seq <= cursor {
+		switch {
+		case r.seq <= cursor:
 			r.done <- nil
-		} else {
+		case r.ctx.Err() == nil:
 			kept = append(kept, r)
 		}
 	}

@@ -132,6 +132,7 @@ type Shard struct {
 
 // syncRequest asks for views that show a position.
 type syncRequest struct {
+	ctx  context.Context // of who waits: when it ends nobody does
 	seq  uint64
 	done chan error
 }
@@ -232,7 +233,7 @@ func (s *Shard) serveSync(ctx context.Context, d time.Duration, why error) error
 // Sync returns when the views show everything up to a sequence; 0 is everything
 // that is folded now.
 func (s *Shard) Sync(ctx context.Context, seq uint64) error {
-	r := syncRequest{seq, make(chan error, 1)}
+	r := syncRequest{ctx, seq, make(chan error, 1)}
 	select {
 	case s.sync <- r:
 	case <-ctx.Done():
