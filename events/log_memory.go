@@ -250,3 +250,19 @@ func (r *memoryReader) Close() {
 	r.once.Do(func() { close(r.stop) })
 	r.done.Wait()
 }
+
+// MemoryLogOf makes a log that holds messages as they are, whatever is wrong
+// with them. Their sequences have to rise by one.
+func MemoryLogOf(msgs []*Message) *MemoryLog {
+	l := NewMemoryLog(nil)
+	if len(msgs) == 0 {
+		return l
+	}
+	l.first, l.msgs = msgs[0].Seq, msgs
+	for _, m := range msgs {
+		if m.Kind == MessageLed {
+			l.lastLed = m.Seq
+		}
+	}
+	return l
+}

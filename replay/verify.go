@@ -64,6 +64,14 @@ func Verify(ctx context.Context, log events.Log, dump io.Reader, open func() (*p
 			return nil, fmt.Errorf("the views hold nothing yet")
 		}
 	}
+	info, err := log.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if until.Seq > info.Last {
+		problem("the log ends at sequence %d, the views are as of %d", info.Last, until.Seq)
+		until.Seq = info.Last
+	}
 	marks, err := checkpoints(ctx, log, until.Seq)
 	if err != nil {
 		return nil, err

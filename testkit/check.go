@@ -59,6 +59,7 @@ type Audit struct {
 	First    uint64              // sequences read
 	Last     uint64              //
 	Kinds    map[events.Kind]int // events by kind, of frames of their time's leader
+	Reasons  map[string]int      // events out of the ordinary, as "kind reason"
 	Terms    int                 // leaderships
 	Stale    int                 // frames of another term than the last led before them; they have no effect
 	Strange  int                 // messages that are no frames
@@ -108,6 +109,9 @@ func (a *Audit) String() string {
 	for _, k := range slices.Sorted(maps.Keys(a.Kinds)) {
 		fmt.Fprintf(&b, ", %d %s", a.Kinds[k], k)
 	}
+	for _, what := range slices.Sorted(maps.Keys(a.Reasons)) {
+		fmt.Fprintf(&b, "; %d %s", a.Reasons[what], what)
+	}
 	return b.String()
 }
 
@@ -146,6 +150,15 @@ type checker struct {
 type fireKey struct {
 	fired   map[int64]events.Position
 	skipped []span
+	rewinds []span // the clock went back: what was skipped after from may fire
+}
+
+// rewound reports whether the clock went back behind a due time between its skip
+// and its fire.
+func (k *fireKey) rewound(due int64, skipped, fired events.Position) bool {
+	return slices.ContainsFunc(k.rewinds, func(r span) bool {
+		return r.from < due && r.at.Compare(skipped) > 0 && r.at.Compare(fired) < 0
+	})
 }
 
 type span struct {
@@ -192,7 +205,7 @@ type checkedTrigger struct {
 
 func newChecker(opt AuditOptions) *checker {
 	return &checker{
-		Audit: Audit{Kinds: map[events.Kind]int{}}, opt: opt,
+		Audit: Audit{Kinds: map[events.Kind]int{}, Reasons: map[string]int{}}, opt: opt,
 		fires: map[string]*fireKey{}, instances: map[events.InstanceID]*checked{}, keys: map[string]events.InstanceID{}, tasks: map[events.TaskName]*checkedTask{},
 	}
 }
@@ -239,8 +252,13 @@ func (c *checker) message(m *events.Message, d *events.Decoded) {
 		if at == 0 {
 			at = d.Times[k]
 		}
-		c.Kinds[d.Events[k].Kind]++
-		c.event(&d.Events[k], pos, at, d.Times[k])
+		e := &d.Events[k]
+		c.Kinds[e.Kind]++
+		switch e.Kind {
+		case events.KindRefused, events.KindIgnored, events.KindIncident, events.KindLost, events.KindDead:
+			c.Reasons[e.Kind.String()+" "+strings.Clone(e.Reason)]++
+		}
+		c.event(e, pos, at, d.Times[k])
 	}
 }
 
@@ -252,6 +270,10 @@ func (c *checker) event(e *events.Event, pos events.Position, at, logTime int64)
 		}
 		return
 	case events.KindPlanned:
+		if e.Reason == events.ReasonClockStep {
+			k := c.fire(e)
+			k.rewinds = append(k.rewinds, span{from: e.Due, at: pos})
+		}
 		c.planned(e, pos)
 		return
 	case events.KindFired:
@@ -522,7 +544,7 @@ func (c *checker) end() {
 		k := c.fires[name]
 		for due, pos := range k.fired {
 			for _, s := range k.skipped {
-				if due >= s.from && due <= s.to {
+				if due >= s.from && due <= s.to && !k.rewound(due, s.at, pos) {
 					c.bad(pos, "%s fired for %s, which was skipped at %s", name, instant(due), s.at)
 				}
 			}

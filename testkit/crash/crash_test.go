@@ -8,6 +8,7 @@ package crash
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -26,6 +27,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Short tests mostly wait, so they wait together. At full length they measure,
+	// so each has the machine to itself.
+	parallel := "16"
+	if testkit.Long() {
+		parallel = "1"
+	}
+	if f := flag.Lookup("test.parallel"); f != nil && f.Value.String() == f.DefValue {
+		_ = f.Value.Set(parallel) // a number
+	}
 	code := m.Run()
 	testkit.RemoveBinaries()
 	os.Exit(code)
