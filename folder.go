@@ -24,6 +24,9 @@ type Folder struct {
 	views *projector.Views
 }
 
+// ErrNoViews is returned where views hold nothing yet.
+var ErrNoViews = errors.New("the views hold nothing yet")
+
 // OpenFolder opens a data folder. ErrDataInUse: a server runs on it.
 func OpenFolder(dir string, ns events.Namespace) (_ *Folder, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "mode")); err != nil {
@@ -62,9 +65,18 @@ func (f *Folder) Log(ctx context.Context) (events.Log, error) {
 	return events.OpenJetStreamLog(ctx, f.nc, f.addr, 0)
 }
 
-// Dump gives the dump of the folder's views.
+// Dump gives the dump of the folder's views. ErrNoViews: they hold nothing, as
+// after a crash before they were first written to disk. The next start folds
+// them from the log.
 func (f *Folder) Dump() (io.ReadCloser, error) {
 	snap := f.views.Snapshot()
+	m, err := snap.Meta()
+	if err == nil && m.Cursor == 0 {
+		err = ErrNoViews
+	}
+	if err != nil {
+		return nil, errors.Join(err, snap.Close())
+	}
 	r, w := io.Pipe()
 	go func() {
 		_, err := snap.Dump(w)

@@ -259,32 +259,14 @@ func (s *State) applyPlanned(e *events.Event) string {
 	if e.Version != tr.Version {
 		return whyOldVersion
 	}
-	if e.Due < tr.Position {
-		// Only a clock that went back moves a position back, and what has fired
-		// stays fired.
-		if e.Reason != events.ReasonClockStep || tr.RunFrom != 0 && e.Due >= tr.RunFrom {
-			return whyPosition
-		}
-		if tr.RunFrom != 0 {
-			if tr.GuardTo == 0 {
-				tr.GuardFrom = tr.RunFrom
-			}
-			tr.GuardFrom, tr.GuardTo = min(tr.GuardFrom, tr.RunFrom), max(tr.GuardTo, tr.Position)
-		}
+	if e.Due < tr.Position && e.Reason != events.ReasonClockStep {
+		return whyPosition // only a clock that went back moves a position back
 	}
 	tr.Unplanned = false
-	tr.moveTo(e.Due, e.Next)
-	tr.RunFrom = 0
+	tr.Position, tr.Next, tr.Broken = e.Due, e.Next, true
 	s.touchTrigger(tr)
 	s.placeTrigger(tr)
 	return ""
-}
-
-func (t *Trigger) moveTo(position, next int64) {
-	t.Position, t.Next = position, next
-	if position >= t.GuardTo {
-		t.GuardFrom, t.GuardTo = 0, 0
-	}
 }
 
 // applySkippedDue passes over a range of due times of a trigger.
@@ -296,8 +278,10 @@ func (s *State) applySkippedDue(e *events.Event) string {
 	if e.Due <= tr.Position {
 		return whyPosition
 	}
-	tr.moveTo(e.Due, e.Next)
-	tr.RunFrom = 0
+	tr.Position, tr.Next = e.Due, e.Next
+	// A due time skipped because an earlier instance is open stands in a run of
+	// fired ones; what was missed does not.
+	tr.Broken = tr.Broken || e.Reason != events.ReasonOverlap
 	tr.Skipped += max(e.Count, 1)
 	if tr.Boot {
 		tr.BootSeq = s.meta.BootSeq
@@ -336,7 +320,7 @@ func (s *State) applyFired(e *events.Event, pos events.Position, at int64, actor
 		if tr == nil {
 			return whyNoTrigger
 		}
-		if e.Due <= tr.Position || tr.Guarded(e.Due) {
+		if _, fired := tr.HasFired(e.Due); fired || e.Due <= tr.Position {
 			return whyPosition
 		}
 	}
@@ -346,11 +330,8 @@ func (s *State) applyFired(e *events.Event, pos events.Position, at int64, actor
 		}
 	}
 	if tr != nil {
-		tr.moveTo(e.Due, e.Next)
-		tr.LastFired = e.Due
-		if tr.RunFrom == 0 {
-			tr.RunFrom = e.Due
-		}
+		tr.Position, tr.Next, tr.LastFired = e.Due, e.Next, e.Due
+		tr.fire(e.Due)
 		if tr.Boot {
 			tr.BootSeq = s.meta.BootSeq
 		}

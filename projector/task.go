@@ -1,6 +1,8 @@
 package projector
 
 import (
+	"slices"
+
 	"github.com/ax-scheduler/ax/events"
 )
 
@@ -99,12 +101,11 @@ type Trigger struct {
 	LastFired  int64           `json:"lastFired,omitzero"` // due time of the last instance
 	Stated     events.Position `json:"stated,omitzero"`
 
-	// RunFrom is the first due time of the unbroken run of fired ones that ends at
-	// Position; 0: the last decision was none of them. Guard is such a run that
-	// lies ahead because the clock went back after it: its due times have fired.
-	RunFrom   int64 `json:"runFrom,omitzero"`
-	GuardFrom int64 `json:"guardFrom,omitzero"`
-	GuardTo   int64 `json:"guardTo,omitzero"`
+	// Runs are the spans of due times that have fired, the earliest first, at most
+	// maxRuns. What lies in one never fires again, also where the clock goes back
+	// behind it. Broken: the next fire begins a new one.
+	Runs   []DueSpan `json:"runs,omitempty"`
+	Broken bool      `json:"broken,omitzero"`
 
 	timed   timed
 	planned bool // in State.plan
@@ -114,6 +115,46 @@ type Trigger struct {
 	stored  struct {
 		row, open bool
 		due       int64
+	}
+}
+
+// DueSpan is a span of due times, both ends in it, Unix milliseconds.
+type DueSpan struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// maxRuns bounds the runs that a trigger remembers. Over it the two earliest
+// become one, with what lies between: that may then fail to fire after the clock
+// went back very far, but nothing fires twice.
+const maxRuns = 8
+
+// HasFired gives the run that a due time lies in: it has fired, before the clock
+// went back behind it.
+func (t *Trigger) HasFired(due int64) (DueSpan, bool) {
+	for _, r := range t.Runs {
+		if due >= r.From && due <= r.To {
+			return r, true
+		}
+	}
+	return DueSpan{}, false
+}
+
+// fire notes that a due time, which is in no run, has fired.
+func (t *Trigger) fire(due int64) {
+	k := 0 // runs before the due time
+	for k < len(t.Runs) && t.Runs[k].To < due {
+		k++
+	}
+	if !t.Broken && k > 0 {
+		t.Runs[k-1].To = due
+		return
+	}
+	t.Broken = false
+	t.Runs = slices.Insert(t.Runs, k, DueSpan{due, due})
+	if len(t.Runs) > maxRuns {
+		t.Runs[1].From = t.Runs[0].From
+		t.Runs = slices.Delete(t.Runs, 0, 1)
 	}
 }
 
@@ -141,15 +182,14 @@ func (t *Trigger) encode(b []byte) []byte {
 	w.int(t.Skipped)
 	w.int(t.LastFired)
 	w.position(t.Stated)
-	w.int(t.RunFrom)
-	w.int(t.GuardFrom)
-	w.int(t.GuardTo)
+	w.flags(t.Broken)
+	w.uint(uint64(len(t.Runs)))
+	for _, r := range t.Runs {
+		w.int(r.From)
+		w.int(r.To)
+	}
 	return w.b
 }
-
-// Guarded reports whether a due time has fired already, before the clock went
-// back behind it.
-func (t *Trigger) Guarded(due int64) bool { return due >= t.GuardFrom && due <= t.GuardTo }
 
 func (t *Trigger) decode(id TriggerID, b []byte) error {
 	r := rowReader{b: b}
@@ -165,9 +205,16 @@ func (t *Trigger) decode(id TriggerID, b []byte) error {
 	t.Skipped = r.int()
 	t.LastFired = r.int()
 	t.Stated = r.position()
-	t.RunFrom = r.int()
-	t.GuardFrom = r.int()
-	t.GuardTo = r.int()
+	r.flags(&t.Broken)
+	n := r.uint()
+	if n > maxRuns {
+		r.fail()
+		n = 0
+	}
+	t.Runs = nil
+	for range n {
+		t.Runs = append(t.Runs, DueSpan{r.int(), r.int()})
+	}
 	return r.end("trigger " + string(id.Task) + "/" + string(id.Trigger))
 }
 

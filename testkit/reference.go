@@ -1,6 +1,8 @@
 package testkit
 
 import (
+	"slices"
+
 	"github.com/ax-scheduler/ax/events"
 )
 
@@ -29,8 +31,9 @@ type RefInstance struct {
 }
 
 type refTrigger struct {
-	position, run, guardFrom, guardTo int64
-	version                           int64
+	position, version int64
+	runs              [][2]int64 // spans that have fired, by their beginning
+	broken            bool
 }
 
 // NewReference makes an empty one.
@@ -218,13 +221,6 @@ func (r *Reference) defined(e *events.Event) {
 	}
 }
 
-func (t *refTrigger) move(to int64) {
-	t.position = to
-	if to >= t.guardTo {
-		t.guardFrom, t.guardTo = 0, 0
-	}
-}
-
 func (r *Reference) moved(e *events.Event) {
 	t := r.triggers[[2]string{string(e.Task), string(e.Trigger)}]
 	if t == nil {
@@ -232,27 +228,46 @@ func (r *Reference) moved(e *events.Event) {
 	}
 	if e.Kind == events.KindSkipped {
 		if e.Due > t.position {
-			t.move(e.Due)
-			t.run = 0
+			t.position = e.Due
+			t.broken = t.broken || e.Reason != events.ReasonOverlap
 		}
 		return
 	}
-	if e.Version != t.version {
+	if e.Version != t.version || e.Due < t.position && e.Reason != events.ReasonClockStep {
 		return
 	}
-	if e.Due < t.position {
-		if e.Reason != events.ReasonClockStep || t.run != 0 && e.Due >= t.run {
-			return
-		}
-		if t.run != 0 {
-			if t.guardTo == 0 {
-				t.guardFrom = t.run
-			}
-			t.guardFrom, t.guardTo = min(t.guardFrom, t.run), max(t.guardTo, t.position)
+	t.position, t.broken = e.Due, true
+}
+
+func (t *refTrigger) fired(due int64) bool {
+	for _, run := range t.runs {
+		if run[0] <= due && due <= run[1] {
+			return true
 		}
 	}
-	t.move(e.Due)
-	t.run = 0
+	return false
+}
+
+// fire adds a due time to the run before it, or as a run of its own.
+func (t *refTrigger) fire(due int64) {
+	t.position = due
+	before := -1
+	for k, run := range t.runs {
+		if run[1] < due {
+			before = k
+		}
+	}
+	if !t.broken && before >= 0 {
+		t.runs[before][1] = due
+		return
+	}
+	t.broken = false
+	t.runs = append(t.runs, [2]int64{due, due})
+	slices.SortFunc(t.runs, func(a, b [2]int64) int { return int(a[0] - b[0]) })
+	if len(t.runs) > 8 {
+		t.runs[1][0] = t.runs[0][0]
+		t.runs = t.runs[1:]
+	}
 }
 
 func (r *Reference) fired(e *events.Event) {
@@ -265,7 +280,7 @@ func (r *Reference) fired(e *events.Event) {
 	var t *refTrigger
 	if e.Trigger != events.ManualTrigger && e.Trigger != "" {
 		t = r.triggers[[2]string{string(e.Task), string(e.Trigger)}]
-		if t == nil || e.Due <= t.position || e.Due >= t.guardFrom && e.Due <= t.guardTo {
+		if t == nil || e.Due <= t.position || t.fired(e.Due) {
 			return
 		}
 	}
@@ -278,10 +293,7 @@ func (r *Reference) fired(e *events.Event) {
 		r.keys[key] = true
 	}
 	if t != nil {
-		t.move(e.Due)
-		if t.run == 0 {
-			t.run = e.Due
-		}
+		t.fire(e.Due)
 	}
 	r.instances[e.Instance] = &RefInstance{Task: e.Task, State: events.StateScheduled, Attempt: 1, Starts: map[int64]int{}, Ends: map[int64]int{}}
 }

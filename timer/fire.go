@@ -114,14 +114,11 @@ func (f *Fires) plan(s *projector.State, t *projector.Trigger, yield func(*event
 }
 
 // rewind plans a trigger anew from now on, because its position is in the
-// future. What fired there stays fired: the fold keeps that run.
+// future. What fired there stays fired: the fold keeps those runs.
 func (f *Fires) rewind(s *projector.State, t *projector.Trigger, wall int64, yield func(*events.Event) bool) bool {
 	text, _, cal, ok := f.trigger(s, t, yield)
 	if text == nil {
 		return ok
-	}
-	if t.RunFrom != 0 && wall >= t.RunFrom {
-		return true // everything from here to the position has fired
 	}
 	due, err := next(cal, wall)
 	if err != nil {
@@ -148,12 +145,12 @@ func (f *Fires) due(s *projector.State, t *projector.Trigger, wall int64, yield 
 		return ok
 	}
 	for t.Waits() != 0 && t.Next <= wall {
-		if t.Guarded(t.Next) {
-			after, err := next(cal, t.GuardTo)
+		if run, fired := t.HasFired(t.Next); fired {
+			after, err := next(cal, run.To)
 			if err != nil {
 				return f.stop(t, err, yield)
 			}
-			if !yield(&events.Event{Kind: events.KindPlanned, Task: t.Task, Trigger: t.Trigger, Version: t.Version, Due: t.GuardTo, Next: after}) {
+			if !yield(&events.Event{Kind: events.KindPlanned, Task: t.Task, Trigger: t.Trigger, Version: t.Version, Due: run.To, Next: after}) {
 				return false
 			}
 			continue
