@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/ax-scheduler/ax/events"
 )
 
 // Dirty is how many rows have changed since the last flush.
@@ -80,7 +78,7 @@ func (s *State) flushed() {
 	}
 	for _, t := range s.dirtyTasks {
 		t.dirty = false
-		t.done, t.trimmed = t.done[:0], events.Position{}
+		t.done = t.done[:0]
 	}
 	for _, g := range s.dirtyGroups {
 		g.dirty, g.gone = false, false

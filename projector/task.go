@@ -32,9 +32,11 @@ type Task struct {
 	refs     int  // loaded instances
 	used     bool // since the last sweep of the cache
 	active   int64
-	blocked  []*Instance     // queued, but the task is at its limit
-	done     []*Instance     // finished since the last flush, in order of their end
-	trimmed  events.Position // the last finished row removed since the last flush
+	blocked  []*Instance // queued, but the task is at its limit
+	done     []*Instance // finished since the last flush, in order of their end
+	// trimmed is where the last finished row stood that was removed: what finishes
+	// later stands after it, so that a scan need not step over what is deleted.
+	trimmed events.Position
 }
 
 // Active is the number of the task's attempts that are offered or running, or
