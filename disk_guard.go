@@ -12,6 +12,9 @@ import (
 // refused, so that there is room to finish what runs.
 const diskRefuseAt = 90
 
+// minDiskFree is what has to be free for a server to start.
+const minDiskFree = 32 << 20
+
 // diskGuard watches the disk of the data folder.
 type diskGuard struct {
 	dir  string
@@ -43,6 +46,15 @@ func (g *diskGuard) watch(ctx context.Context) {
 			g.look()
 		}
 	}
+}
+
+// checkRoom refuses to start where nothing could be written.
+func (g *diskGuard) checkRoom() error {
+	free, _, err := diskSpace(g.dir)
+	if err == nil && free < minDiskFree {
+		err = fmt.Errorf("the disk of %s is full: %d MiB are free, want at least %d; free some space", g.dir, free>>20, minDiskFree>>20)
+	}
+	return err
 }
 
 func (g *diskGuard) look() {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -46,81 +48,146 @@ func (d Durability) String() string {
 }
 
 // embeddedNATS is a NATS server in this process.
+//
+// After one failed write, as on a full disk, a stream of this server refuses every
+// later one, until the server starts again. So it is watched, and started again
+// when there is room; connections in the process find the new one by themselves.
 type embeddedNATS struct {
+	name, dir  string
+	token      string
+	listen     string // address of its listener; "" without one
+	durability Durability
+	maxStore   int64
+	log        *slog.Logger
+
+	mu     sync.RWMutex
 	server *server.Server
-	token  string
-	listen string // address of its listener; "" without one
 }
 
-// startNATS starts a server that keeps its streams in dir. listen is host:port,
-// or "" for no listener at all.
-func startNATS(name, dir, listen, token string, d Durability, maxStore int64, log *slog.Logger) (*embeddedNATS, error) {
+// start starts the server. It keeps its streams in n.dir and listens on n.listen,
+// host:port, or nowhere if that is empty.
+func (n *embeddedNATS) start() error {
 	o := &server.Options{
-		ServerName:         name,
+		ServerName:         n.name,
 		NoSigs:             true, // signals are ours
 		JetStream:          true,
 		JetStreamDomain:    "ax", // a domain from the first day, so that the store can be mirrored elsewhere
-		StoreDir:           dir,
-		JetStreamMaxStore:  maxStore,
+		StoreDir:           n.dir,
+		JetStreamMaxStore:  n.maxStore,
 		JetStreamMaxMemory: 256 << 20,
-		SyncAlways:         d.Sync,
-		Authorization:      token,
-		DontListen:         listen == "",
+		SyncAlways:         n.durability.Sync,
+		Authorization:      n.token,
+		DontListen:         n.listen == "",
 		MaxControlLine:     4096,
 		MaxConn:            10_000,
 	}
 	o.JetStreamLimits.DefaultMaxConsumers = -1
-	if !d.Sync {
-		o.SyncInterval = d.Interval
+	if !n.durability.Sync {
+		o.SyncInterval = n.durability.Interval
 	}
-	if listen != "" {
-		host, port, err := net.SplitHostPort(listen)
+	if n.listen != "" {
+		host, port, err := net.SplitHostPort(n.listen)
 		if err != nil {
-			return nil, fmt.Errorf("NATS listener %q: %w; want host:port", listen, err)
+			return fmt.Errorf("NATS listener %q: %w; want host:port", n.listen, err)
 		}
 		if o.Port, err = strconv.Atoi(port); err != nil {
-			return nil, fmt.Errorf("NATS listener %q: port %q is no number", listen, port)
+			return fmt.Errorf("NATS listener %q: port %q is no number", n.listen, port)
 		}
 		if o.Port == 0 {
 			o.Port = server.RANDOM_PORT
 		}
 		o.Host = host
 		// The server would only log that it cannot listen.
-		l, err := net.Listen("tcp", listen)
+		l, err := net.Listen("tcp", n.listen)
 		if err != nil {
-			return nil, fmt.Errorf("NATS listener: %w; choose another with --nats-listen", err)
+			return fmt.Errorf("NATS listener: %w; choose another with --nats-listen", err)
 		}
 		_ = l.Close()
 	}
 	s, err := server.NewServer(o)
 	if err != nil {
-		return nil, fmt.Errorf("NATS: %w", err)
+		return fmt.Errorf("NATS: %w", err)
 	}
-	s.SetLoggerV2(natsLogger{log}, false, false, false)
+	s.SetLoggerV2(natsLogger{n.log}, false, false, false)
 	s.Start()
 	if !s.ReadyForConnections(30 * time.Second) {
 		s.Shutdown()
-		return nil, errors.New("NATS did not start within 30s; its log says why (--log-level debug)")
+		return errors.New("NATS did not start within 30s; its log says why (--log-level debug)")
 	}
 	if !s.JetStreamEnabled() {
 		s.Shutdown()
-		return nil, fmt.Errorf("JetStream did not start in %s; is the folder writable, is there room on the disk?", dir)
+		return fmt.Errorf("JetStream did not start in %s; is the folder writable, is there room on the disk?", n.dir)
 	}
-	n := &embeddedNATS{server: s, token: token}
-	if a := s.Addr(); a != nil {
-		n.listen = a.String()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.server = s
+	if a := s.Addr(); a != nil && o.Port == server.RANDOM_PORT {
+		n.listen = a.String() // workers find it there again after another start
 	}
-	return n, nil
+	return nil
 }
+
+func (n *embeddedNATS) current() *server.Server {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.server
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (n *embeddedNATS) InProcessConn() (net.Conn, error) { return n.current().InProcessConn() }
 
 // connect opens a connection inside the process.
 func (n *embeddedNATS) connect(_ context.Context, opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append([]nats.Option{nats.InProcessServer(n.server), nats.Token(n.token)}, opts...)...)
+	return nats.Connect("", append([]nats.Option{nats.InProcessServer(n), nats.Token(n.token)}, opts...)...)
 }
 
 func (n *embeddedNATS) stop() {
-	n.server.Shutdown()
-	n.server.WaitForShutdown()
+	s := n.current()
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+const natsWatchEvery = time.Second
+
+// watch starts the server again when its streams cannot be written and there is
+// room on the disk.
+func (n *embeddedNATS) watch(ctx context.Context) {
+	tick := time.NewTicker(natsWatchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		why := n.broken()
+		if why == "" {
+			continue
+		}
+		if free, _, err := diskSpace(n.dir); err != nil || free < minDiskFree {
+			continue
+		}
+		n.log.Warn("the embedded NATS cannot write; starting it again", "why", why)
+		n.stop()
+		if err := n.start(); err != nil {
+			n.log.Error("the embedded NATS did not start again; trying on", "error", err)
+		}
+	}
+}
+
+// broken says why the server has to be started again, or "".
+func (n *embeddedNATS) broken() string {
+	s := n.current()
+	if !s.Running() {
+		return "it does not run"
+	}
+	if !s.JetStreamEnabled() {
+		return "JetStream is off"
+	}
+	if h := s.Healthz(&server.HealthzOptions{}); strings.Contains(h.Error, "write error") {
+		return h.Error
+	}
+	return ""
 }
 
 // natsLogger hands the server's log on: what goes well at DEBUG.

@@ -48,9 +48,14 @@ func OpenFolder(dir string, ns events.Namespace) (_ *Folder, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.nats, err = startNATS("ax-reader", f.data.Path("nats"), "", token, Durability{Sync: true}, 1<<40, slog.New(slog.DiscardHandler)); err != nil {
+	n := &embeddedNATS{
+		name: "ax-reader", dir: f.data.Path("nats"), token: token,
+		durability: Durability{Sync: true}, maxStore: 1 << 40, log: slog.New(slog.DiscardHandler),
+	}
+	if err := n.start(); err != nil {
 		return nil, err
 	}
+	f.nats = n
 	if f.nc, err = f.nats.connect(context.Background(), nats.NoReconnect()); err != nil {
 		return nil, err
 	}

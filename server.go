@@ -107,6 +107,9 @@ func Start(ctx context.Context, opt Options) (_ *Server, err error) {
 		return nil, err
 	}
 	s.disk = newDiskGuard(opt.Dir)
+	if err := s.disk.checkRoom(); err != nil {
+		return nil, err
+	}
 	logSize := opt.LogSize
 	if logSize == 0 {
 		logSize = s.disk.defaultLogSize()
@@ -114,9 +117,14 @@ func Start(ctx context.Context, opt Options) (_ *Server, err error) {
 	if opt.NATS == "" {
 		// The store may take what the log may, twice: snapshots and the inbox too.
 		store := 2*logSize + 2<<30
-		if s.nats, err = startNATS(string(opt.Name), s.data.Path("nats"), opt.NATSListen, s.token, opt.Durability, store, opt.Log); err != nil {
+		n := &embeddedNATS{
+			name: string(opt.Name), dir: s.data.Path("nats"), token: s.token, listen: opt.NATSListen,
+			durability: opt.Durability, maxStore: store, log: opt.Log,
+		}
+		if err := n.start(); err != nil {
 			return nil, err
 		}
+		s.nats = n
 	}
 	if s.views, err = projector.OpenViews(projector.Options{Dir: s.data.Path("views"), Logger: opt.Log}); err != nil {
 		return nil, err
@@ -130,6 +138,9 @@ func Start(ctx context.Context, opt Options) (_ *Server, err error) {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.cancel = cancel
 	s.done.Go(func() { s.disk.watch(run) })
+	if s.nats != nil {
+		s.done.Go(func() { s.nats.watch(run) })
+	}
 	s.done.Go(func() { s.shardErr = s.shard.Run(run) })
 	return s, nil
 }
@@ -379,6 +390,13 @@ func (s *Server) WaitReady(ctx context.Context) error {
 	}
 }
 
+// HandOver ends the shard alone: it finishes the commit in flight and gives its
+// lease up, so that another server can lead at once. The views can still be read.
+func (s *Server) HandOver() {
+	s.cancel()
+	s.done.Wait()
+}
+
 // Stop ends the server: the shard finishes the commit in flight and gives its
 // lease up, then clients, NATS and views are closed.
 func (s *Server) Stop() error {
@@ -389,8 +407,7 @@ func (s *Server) Stop() error {
 func (s *Server) close() error {
 	var errs []error
 	if s.cancel != nil {
-		s.cancel()
-		s.done.Wait()
+		s.HandOver()
 	}
 	if s.nats != nil {
 		s.nats.stop()

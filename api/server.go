@@ -257,6 +257,9 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 		if st.Trouble == "" {
 			body["reason"] = "the log is being folded"
 		}
+		if s.cfg.RefusesWork != nil && s.cfg.RefusesWork() != "" {
+			body["reason"] += "; " + s.cfg.RefusesWork()
+		}
 	case s.cfg.RefusesWork != nil && s.cfg.RefusesWork() != "":
 		body["status"] = "ready, but refuses new work"
 		body["reason"] = s.cfg.RefusesWork()

@@ -431,6 +431,7 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 	} else if t.Name == ManualTrigger {
 		bad(field+".name", "%q is kept for triggers by hand; take another name", t.Name)
 	}
+	t.Cron = strings.TrimSpace(t.Cron)
 	kinds := 0
 	for _, given := range []bool{t.Cron != "", t.Interval != nil, t.Once != nil} {
 		if given {
@@ -441,7 +442,6 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 		bad(field, "has %d of cron, interval and once, want exactly one", kinds)
 	}
 	if t.Cron != "" {
-		t.Cron = strings.TrimSpace(t.Cron)
 		if t.TimeZone == "" && !strings.HasPrefix(t.Cron, "TZ=") && !strings.HasPrefix(t.Cron, "CRON_TZ=") {
 			t.TimeZone = "UTC"
 		}

@@ -270,7 +270,7 @@ func (d *Decoded) decodeHead(line string) error {
 			break
 		}
 		if name != "by" || d.Actor != "" {
-			r.Fail(fmt.Errorf("field %.40q: want one by", name))
+			r.Fail(fmt.Errorf("field %.40q: the first line has by, once, and nothing else", name))
 			break
 		}
 		if d.Actor = r.String(); d.Actor == "" {

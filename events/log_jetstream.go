@@ -338,12 +338,12 @@ func (l *JetStreamLog) message(subject string, seq uint64, stored time.Time, h n
 	if subject == l.led {
 		m.Kind = MessageLed
 	}
-	if v, err := strconv.ParseInt(h.Get(headerVersion), 10, 32); err == nil { // 32 bits: the same on every machine
+	if v, err := strconv.ParseUint(h.Get(headerVersion), 10, 31); err == nil { // the same on every machine
 		m.Version = int(v)
 	}
 	m.Term, _ = ParseTerm(h.Get(headerTerm))
-	if t, err := strconv.ParseInt(h.Get(headerTime), 10, 64); err == nil {
-		m.Time = t
+	if t, err := strconv.ParseUint(h.Get(headerTime), 10, 63); err == nil {
+		m.Time = int64(t)
 	}
 	m.Prev, _ = ParseHash(h.Get(headerPrev))
 	switch h.Get(headerEncoding) {

@@ -102,8 +102,8 @@ const timeDigits = 10
 // instances of one task and due time. A k of 0 is left out unless the server's
 // name ends as if it had one, so that two different instances never get the
 // same id: the last '-', time, '-' and letter in it is the due time's, since
-// CheckServerName keeps others out of what follows. Nothing takes an id apart to learn from it; the fold only checks
-// that it fits.
+// CheckServerName keeps others out of what follows. Nothing takes an id apart
+// to learn from it; the fold only checks that it fits.
 func NewInstanceID(task TaskName, due int64, server ServerName, k int64) InstanceID {
 	b := make([]byte, 0, len(task)+len(server)+24)
 	b = append(append(b, task...), '-')

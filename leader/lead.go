@@ -74,6 +74,7 @@ func (x *session) lead(ctx context.Context) error {
 	if err := t.take(ctx); err != nil {
 		return err
 	}
+	x.trouble = ""
 	s.Count.Terms.Add(1)
 	s.log.Info("leads", "term", t.id, "led", t.fence)
 	// The term's goroutines outlive ctx for the moment that the last commit takes.
@@ -206,6 +207,8 @@ func (t *term) take(ctx context.Context) error {
 			continue
 		}
 		s.log.Warn("the outcome of a led is not known; reading it", "error", err)
+		x.trouble = fmt.Sprintf("the log takes no leadership: %v", err)
+		s.publishStatus(false, events.Term{}, x.trouble)
 	}
 	if t.fence == 0 {
 		return fmt.Errorf("%w: the leadership could not be taken", errAgain)

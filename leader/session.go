@@ -33,7 +33,8 @@ type session struct {
 	tick   *time.Ticker
 
 	leaseErr error
-	holding  bool // this process holds the lease
+	trouble  string // why the leadership could not be taken
+	holding  bool   // this process holds the lease
 	waiting  []syncRequest
 	flushed  time.Time
 }
@@ -107,7 +108,7 @@ func (s *Shard) session(ctx context.Context) (err error) {
 		if lerr := s.state.Load(); lerr != nil {
 			return lerr
 		}
-		s.publishStatus(false, events.Term{}, "")
+		s.publishStatus(false, events.Term{}, x.trouble)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -231,7 +232,7 @@ func (x *session) follow(ctx context.Context) error {
 					return err
 				}
 			}
-			s.publishStatus(false, events.Term{}, "")
+			s.publishStatus(false, events.Term{}, x.trouble)
 		}
 	}
 }

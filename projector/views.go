@@ -18,7 +18,8 @@ import (
 // Views is the folded state on disk. It is safe for use from any goroutine; a
 // State writes it.
 type Views struct {
-	db *pebble.DB
+	db   *pebble.DB
+	full *diskFull // nil in memory
 	rows
 }
 
@@ -42,7 +43,9 @@ var ErrInUse = errors.New("views are in use")
 
 // OpenViews opens views, empty ones if there are none. Views of another layout
 // are dropped: the log has everything.
-func OpenViews(opt Options) (*Views, error) {
+func OpenViews(opt Options) (*Views, error) { return openViews(opt, vfs.Default) }
+
+func openViews(opt Options, fs vfs.FS) (*Views, error) {
 	o := &pebble.Options{
 		DisableWAL:                  true, // the log is the write-ahead log
 		FormatMajorVersion:          pebble.FormatNewest,
@@ -57,10 +60,13 @@ func OpenViews(opt Options) (*Views, error) {
 		o.CacheSize = opt.Cache
 	}
 	dir := opt.Dir
+	var full *diskFull
 	if dir == "" {
 		o.FS = vfs.NewMem()
 		dir = "views"
 	} else if !opt.ReadOnly {
+		full = &diskFull{fs: fs, dir: dir, log: opt.Logger, closing: make(chan struct{})}
+		o.FS = full.filesystem()
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("views: %w", err)
 		}
@@ -73,6 +79,7 @@ func OpenViews(opt Options) (*Views, error) {
 		return nil, fmt.Errorf("views in %s: %w", dir, err)
 	}
 	v := newViews(db)
+	v.full = full
 	if !opt.ReadOnly {
 		if err := v.checkVersion(); err != nil {
 			_ = db.Close()
@@ -82,7 +89,7 @@ func OpenViews(opt Options) (*Views, error) {
 	return v, nil
 }
 
-func newViews(db *pebble.DB) *Views { return &Views{db, rows{db}} }
+func newViews(db *pebble.DB) *Views { return &Views{db: db, rows: rows{db}} }
 
 // checkVersion empties views of another layout.
 func (v *Views) checkVersion() error {
@@ -119,9 +126,13 @@ func (v *Views) Empty() error {
 	return nil
 }
 
-// Close closes the views. What was flushed by a State is kept.
+// Close closes the views. What was flushed by a State is kept, unless the disk is
+// full: then the next State folds it again.
 func (v *Views) Close() error {
-	err := v.db.Flush()
+	var err error
+	if v.full == nil || !v.full.close() {
+		err = v.db.Flush()
+	}
 	return errors.Join(err, v.db.Close())
 }
 
