@@ -151,7 +151,7 @@ type ExecutorSpec struct {
 
 // MarshalJSON writes {"<kind>": config}.
 func (x ExecutorSpec) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]json.RawMessage{x.Kind: x.Config})
+	return encodeJSON(map[string]json.RawMessage{x.Kind: x.Config})
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.
@@ -177,7 +177,7 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 	if d.Kind == ObjectGroup {
 		spec = d.Group
 	}
-	return json.Marshal(struct {
+	return encodeJSON(struct {
 		head
 		Spec any `json:"spec"`
 	}{head(d), spec})
@@ -186,13 +186,22 @@ func (d Definition) MarshalJSON() ([]byte, error) {
 // Encode writes the definition as it stands in a log: JSON in one line, without
 // the escapes that HTML would need.
 func (d *Definition) Encode() (string, error) {
+	b, err := encodeJSON(d)
+	if err != nil {
+		return "", fmt.Errorf("definition %s: %w", d.Metadata.Name, err)
+	}
+	return string(b), nil
+}
+
+// encodeJSON is json.Marshal without the escapes that HTML would need.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(d); err != nil {
-		return "", fmt.Errorf("definition %s: %w", d.Metadata.Name, err)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
 	}
-	return strings.TrimSuffix(b.String(), "\n"), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // DecodeDefinition reads what Encode wrote.

@@ -59,11 +59,14 @@ type Event struct {
 // Bounds of an event. What is over them is refused where it comes in, with both
 // numbers in the error.
 const (
-	MaxParams    = 256 << 10 // bytes of parameters, and of a result
-	MaxBody      = 320 << 10 // bytes of a definition or restated row
-	MaxErrorText = 8 << 10   // bytes of an error's text
-	MaxText      = 1 << 10   // bytes of any other string
-	MaxDepth     = 1000      // links from the root
+	MaxParams     = 256 << 10 // bytes of parameters, and of a result
+	MaxDefinition = 320 << 10 // bytes of a definition
+	MaxBody       = 400 << 10 // bytes of a restated row, which has one of them in it
+	MaxErrorText  = 8 << 10   // bytes of an error's text
+	MaxText       = 1 << 10   // bytes of any other string
+	MaxDepth      = 1000      // links from the root
+	// MaxNesting is how deep JSON may nest that comes in; restated nests it deeper.
+	MaxNesting = 120
 )
 
 // ObjectKind names what a definition defines.
@@ -318,7 +321,7 @@ func (e *Event) checkText() error {
 			return fmt.Errorf("%w: %s with a text that is not UTF-8: %.40q", ErrMalformed, e.Kind, s)
 		}
 	}
-	for _, s := range [...]string{e.Params, e.Result, e.Body} {
+	for _, s := range [...]string{e.Params, e.Result} {
 		if s == "" {
 			continue
 		}
@@ -326,16 +329,23 @@ func (e *Event) checkText() error {
 			return fmt.Errorf("%s: %w", e.Kind, err)
 		}
 	}
+	if e.Body != "" {
+		if err := checkJSON(e.Body, jsonline.MaxDepth); err != nil {
+			return fmt.Errorf("%s: %w", e.Kind, err)
+		}
+	}
 	return nil
 }
 
-// CheckJSON reports whether text is JSON that an event can carry: UTF-8 without
-// lone surrogates, nested no deeper than the reader goes, and in one line. That
-// is less than encoding/json takes.
-func CheckJSON(text string) error {
+// CheckJSON reports whether text is JSON that an event can carry as parameters,
+// result or definition: UTF-8 without lone surrogates, nested at most MaxNesting
+// deep, and in one line. That is less than encoding/json takes.
+func CheckJSON(text string) error { return checkJSON(text, MaxNesting) }
+
+func checkJSON(text string, depth int) error {
 	var r jsonline.Reader
 	r.Reset(text)
-	_ = r.Raw()
+	_ = r.RawWithin(depth)
 	r.End()
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -357,7 +367,7 @@ func (e *Event) check(have fieldSet) error {
 	if extra := have &^ (info.required | info.optional | anyKind); extra != 0 {
 		return fmt.Errorf("%w: %s with %s", ErrMalformed, info.name, extra)
 	}
-	if len(e.Params) > MaxParams || len(e.Result) > MaxParams || len(e.Body) > MaxBody || len(e.Error) > MaxErrorText ||
+	if len(e.Params) > MaxParams || len(e.Result) > MaxParams || len(e.Body) > MaxDefinition || len(e.Error) > MaxErrorText ||
 		len(e.Task)|len(e.Trigger)|len(e.Instance)|len(e.Object)|len(e.Name)|len(e.Actor)|len(e.Worker)|len(e.Nonce)|len(e.Reason)|len(e.Key) > MaxText {
 		if err := e.oversize(); err != nil {
 			return err
@@ -370,6 +380,14 @@ func (e *Event) check(have fieldSet) error {
 	return nil
 }
 
+// maxBody is the bound of a kind's body.
+func (k Kind) maxBody() int {
+	if k == KindRestated {
+		return MaxBody
+	}
+	return MaxDefinition
+}
+
 // oversize names the field that is over its bound. The caller's test is only a
 // quick one: it lets through what needs no closer look.
 func (e *Event) oversize() error {
@@ -378,7 +396,7 @@ func (e *Event) oversize() error {
 		have int
 		max  int
 	}{
-		{"params", len(e.Params), MaxParams}, {"result", len(e.Result), MaxParams}, {"body", len(e.Body), MaxBody},
+		{"params", len(e.Params), MaxParams}, {"result", len(e.Result), MaxParams}, {"body", len(e.Body), e.Kind.maxBody()},
 		{"error", len(e.Error), MaxErrorText}, {"task", len(e.Task), MaxText}, {"trigger", len(e.Trigger), MaxText},
 		{"instance", len(e.Instance), MaxText}, {"object", len(e.Object), MaxText}, {"name", len(e.Name), MaxText}, {"by", len(e.Actor), MaxText},
 		{"worker", len(e.Worker), MaxText}, {"nonce", len(e.Nonce), MaxText}, {"reason", len(e.Reason), MaxText},

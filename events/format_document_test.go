@@ -56,9 +56,11 @@ func documentParts(t *testing.T) map[string]string {
 		{"bytes of lines above which a writer compresses", compressAbove},
 		{"`dt`, microseconds", maxFrameSpan},
 		{"`depth`", MaxDepth},
-		{"objects and arrays around a value in `params`, `result` or `body`", jsonline.MaxDepth},
+		{"objects and arrays around a value in `params`, `result` or a definition", MaxNesting},
+		{"objects and arrays around a value in `body`", jsonline.MaxDepth},
 		{"bytes of `params` and of `result`, as they stand", MaxParams},
-		{"bytes of `body`, as they stand", MaxBody},
+		{"bytes of `body`, as they stand", MaxDefinition},
+		{"bytes of the `body` of `restated`, as they stand", MaxBody},
 		{"bytes of `error`, without escapes", MaxErrorText},
 		{"bytes of any other string of an event, without escapes", MaxText},
 	} {

@@ -325,7 +325,7 @@ func wantMalformed(t *testing.T, text string) {
 // refused when it is written and when it is read.
 func TestEveryBoundIsKept(t *testing.T) {
 	for bit, info := range fieldTable {
-		bound, ok := bounds[info.name]
+		_, ok := bounds[info.name]
 		if !ok {
 			if field(new(Event), bit).Kind() == reflect.String {
 				t.Errorf("%s has no bound", info.name)
@@ -336,6 +336,7 @@ func TestEveryBoundIsKept(t *testing.T) {
 			if (kindTable[k].required|kindTable[k].optional|anyKind)&(1<<bit) == 0 {
 				continue
 			}
+			bound := bound(k, info.name)
 			value := func(n int) string {
 				if info.typ == "json" {
 					return `"` + strings.Repeat("x", n-2) + `"`
@@ -436,7 +437,7 @@ func TestWhatWouldNotReadBackIsNotWritten(t *testing.T) {
 func TestCheckJSON(t *testing.T) {
 	nested := func(n int, inner string) string { return strings.Repeat("[", n) + inner + strings.Repeat("]", n) }
 	for _, text := range []string{
-		`null`, `""`, `0`, `-0.5e+7`, `{}`, `[]`, ` { "a" : [ 1 , 2 ] } `, "[\t1,\r2]", `"日报 💥"`, `"\ud83d\udca5"`, `"\u0000"`, "\"\u2028\"", `{"a":1,"a":2}`, nested(128, "0"), nested(129, ""),
+		`null`, `""`, `0`, `-0.5e+7`, `{}`, `[]`, ` { "a" : [ 1 , 2 ] } `, "[\t1,\r2]", `"日报 💥"`, `"\ud83d\udca5"`, `"\u0000"`, "\"\u2028\"", `{"a":1,"a":2}`, nested(MaxNesting, "0"), nested(MaxNesting+1, ""),
 	} {
 		if err := CheckJSON(text); err != nil {
 			t.Errorf("%.60q: %v", text, err)
@@ -444,7 +445,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 	for _, text := range []string{
 		``, ` `, `{`, `{}{}`, `{} x`, `nul`, `NaN`, `01`, `'a'`, `{a:1}`, `[1,]`, `"a`, "\"a\x01\"", "\"\xff\"", `"\ud800"`, `"\udca5\ud83d"`, "[1,\n2]", "{}\n", "\n{}", "\ufeff{}", "{}\x00",
-		nested(129, "0"), nested(130, ""), strings.Repeat("[", 100_000),
+		nested(MaxNesting+1, "0"), nested(MaxNesting+2, ""), strings.Repeat("[", 100_000),
 	} {
 		if err := CheckJSON(text); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%.60q: %v", text, err)

@@ -264,7 +264,7 @@ func TestWhatGoesIntoTheLogComesInOneLine(t *testing.T) {
 // be written. Its size is another matter.
 func TestJSONFromOutsideFitsTheLog(t *testing.T) {
 	for _, text := range []string{
-		`null`, `""`, `0`, `-0.0e-0`, `"\u0000"`, `"\ud83d\udca5"`, "\"\u2028\"", `{"":{}}`, ` [ ] `, "[\n]", strings.Repeat("[", 128) + strings.Repeat("]", 128), `{"a":1,"a":2}`, `12345678901234567890123456789`,
+		`null`, `""`, `0`, `-0.0e-0`, `"\u0000"`, `"\ud83d\udca5"`, "\"\u2028\"", `{"":{}}`, ` [ ] `, "[\n]", strings.Repeat("[", MaxNesting) + strings.Repeat("]", MaxNesting), `{"a":1,"a":2}`, `12345678901234567890123456789`,
 	} {
 		var m Reports
 		if err := m.Decode([]byte(`{"reports":[{"result":` + text + `}]}`)); err != nil {

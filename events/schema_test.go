@@ -103,7 +103,7 @@ func fieldSchema(k Kind, f fieldInfo) json.RawMessage {
 	}
 	switch f.typ {
 	case "name", "text":
-		return object("type", "string", "minLength", 1, "maxLength", bounds[f.name], "description", f.doc+fmt.Sprintf("; at most %d bytes", bounds[f.name]))
+		return object("type", "string", "minLength", 1, "maxLength", bounds[f.name], "description", f.doc+fmt.Sprintf("; at most %d bytes", bound(k, f.name)))
 	case "position":
 		return object("type", "string", "pattern", `^[1-9][0-9]*\.(0|[1-9][0-9]*)$`, "description", f.doc+"; a position in the log, <sequence>.<index>")
 	case "count":
@@ -141,7 +141,7 @@ func fieldSchema(k Kind, f fieldInfo) json.RawMessage {
 		case KindRestated:
 			doc = "one live fact with its whole state; what is in it belongs to the views"
 		}
-		return object("type", "object", "description", doc+fmt.Sprintf("; at most %d bytes", bounds[f.name]))
+		return object("type", "object", "description", doc+fmt.Sprintf("; at most %d bytes", bound(k, f.name)))
 	}
 	panic("fieldTable has the type " + f.typ + ", which no schema knows")
 }

@@ -177,7 +177,15 @@ func someEvent() *rapid.Generator[Event] {
 // bounds are the bytes that a field's value may have.
 var bounds = map[string]int{
 	"task": MaxText, "trigger": MaxText, "instance": MaxText, "object": MaxText, "name": MaxText, "by": MaxText, "worker": MaxText, "nonce": MaxText,
-	"reason": MaxText, "key": MaxText, "error": MaxErrorText, "params": MaxParams, "result": MaxParams, "body": MaxBody,
+	"reason": MaxText, "key": MaxText, "error": MaxErrorText, "params": MaxParams, "result": MaxParams, "body": MaxDefinition,
+}
+
+// bound is the bytes that a field of a kind may have.
+func bound(k Kind, field string) int {
+	if k == KindRestated && field == "body" {
+		return MaxBody
+	}
+	return bounds[field]
 }
 
 func TestGeneratedEventsAreValid(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"unicode/utf8"
 
 	"github.com/ax-scheduler/ax/events"
 	"github.com/ax-scheduler/ax/projector"
@@ -45,6 +46,8 @@ type commandRequest struct {
 	inbox    uint64 // sequence of the message, if it came through the inbox
 	due      int64  // when it was sent, Unix milliseconds; 0: now
 }
+
+func (r *commandRequest) inboxSeq() uint64 { return r.inbox }
 
 // Answer implements Request.
 func (r *commandRequest) Answer(term events.Term, b []byte) []byte {
@@ -115,8 +118,8 @@ func (r *commandRequest) define(s *projector.State, cmd *events.Command) (*event
 	if why := r.refusedNow(); why != "" {
 		return refuse(events.ReasonDiskFull, "%s", why)
 	}
-	if len(cmd.Definition) > events.MaxBody {
-		return refuse(events.ReasonTooLarge, "definition of %d bytes, at most %d", len(cmd.Definition), events.MaxBody)
+	if len(cmd.Definition) > events.MaxDefinition {
+		return refuse(events.ReasonTooLarge, "definition of %d bytes, at most %d", len(cmd.Definition), events.MaxDefinition)
 	}
 	d, err := events.DecodeDefinition(cmd.Definition)
 	if err == nil {
@@ -132,8 +135,11 @@ func (r *commandRequest) define(s *projector.State, cmd *events.Command) (*event
 	if err != nil {
 		return refuse(events.ReasonUnusable, "%v", err)
 	}
-	if len(body) > events.MaxBody {
-		return refuse(events.ReasonTooLarge, "definition of %d bytes with its defaults, at most %d", len(body), events.MaxBody)
+	if len(body) > events.MaxDefinition {
+		return refuse(events.ReasonTooLarge, "definition of %d bytes with its defaults, at most %d", len(body), events.MaxDefinition)
+	}
+	if err := events.CheckJSON(body); err != nil {
+		return refuse(events.ReasonUnusable, "definition: %v", err)
 	}
 	var version int64
 	switch d.Kind {
@@ -215,6 +221,13 @@ func (r *commandRequest) trigger(s *projector.State, now events.Now, cmd *events
 		return refuse(events.ReasonTooLarge, "parameters of %d bytes, at most %d", len(cmd.Params), events.MaxParams)
 	case len(cmd.Key) > events.MaxText:
 		return refuse(events.ReasonTooLarge, "idempotency key of %d bytes, at most %d", len(cmd.Key), events.MaxText)
+	case !utf8.ValidString(cmd.Key):
+		return refuse(events.ReasonUnusable, "idempotency key %.40q is not UTF-8", cmd.Key)
+	}
+	if cmd.Params != "" {
+		if err := events.CheckJSON(cmd.Params); err != nil {
+			return refuse(events.ReasonUnusable, "parameters: %v", err)
+		}
 	}
 	if cmd.Key != "" {
 		if id, known := s.Key(t.Name, cmd.Key, now.Millis()); known {
@@ -258,7 +271,7 @@ func (c *Commands) inboxRequest(addr events.Address, m *inboxMessage) Request {
 	cmd := events.Command{}
 	actor, verb, name, err := addr.InboxParts(m.subject)
 	if err == nil {
-		r.actor = actor
+		r.actor = clip(actor, events.MaxText)
 		cmd.Verb, cmd.Name, cmd.Key = verb, name, m.key
 		switch verb {
 		case events.VerbTrigger:
@@ -297,6 +310,8 @@ type fromInbox struct {
 	Request
 	seq uint64
 }
+
+func (f *fromInbox) inboxSeq() uint64 { return f.seq }
 
 // Decide implements Request.
 func (f *fromInbox) Decide(s *projector.State, now events.Now) iter.Seq[*events.Event] {
@@ -347,6 +362,8 @@ type unusable struct {
 	err     error
 	done    bool
 }
+
+func (u *unusable) inboxSeq() uint64 { return u.inbox }
 
 // Decide implements Request.
 func (u *unusable) Decide(*projector.State, events.Now) iter.Seq[*events.Event] {

@@ -32,6 +32,9 @@ type Request interface {
 // only while the term was proven a moment ago.
 type Prompt interface{ Prompt() }
 
+// inboxed is implemented by requests that came through the inbox.
+type inboxed interface{ inboxSeq() uint64 } // 0: this one did not
+
 // Handler reads the body of a request. It is called on the client's goroutine,
 // so that the loop need not decode.
 type Handler func(group events.Group, body []byte) (Request, error)

@@ -103,7 +103,24 @@ func (l *lease) renew(ctx context.Context) error {
 
 // release gives the lease up, so that another process can take it at once.
 func (l *lease) release(ctx context.Context) {
-	_ = l.kv.Delete(ctx, l.key, jetstream.LastRevision(l.revision)) // else it ends by itself
+	if l.kv.Delete(ctx, l.key, jetstream.LastRevision(l.revision)) == nil {
+		return
+	}
+	// A renewal whose answer was not waited for has moved it. If this fails, too,
+	// it ends by itself.
+	if rev, ours := l.current(ctx); ours {
+		_ = l.kv.Delete(ctx, l.key, jetstream.LastRevision(rev))
+	}
+}
+
+// current gives the lease's revision, and whether this process holds it.
+func (l *lease) current(ctx context.Context) (rev uint64, ours bool) {
+	e, err := l.kv.Get(ctx, l.key)
+	var body leaseBody
+	if err != nil || json.Unmarshal(e.Value(), &body) != nil {
+		return 0, false
+	}
+	return e.Revision(), body.ID == l.id
 }
 
 // hold keeps the lease until it is lost, ctx ends, or the loop makes no progress
@@ -130,12 +147,11 @@ func (l *lease) hold(ctx context.Context) error {
 		var refused *jetstream.APIError
 		if errors.As(err, &refused) {
 			// Refused: somebody else's, or a renewal of ours whose answer was lost.
-			e, gerr := l.kv.Get(ctx, l.key)
-			var body leaseBody
-			if gerr != nil || json.Unmarshal(e.Value(), &body) != nil || body.ID != l.id {
+			rev, ours := l.current(ctx)
+			if !ours {
 				return errTaken
 			}
-			l.revision = e.Revision()
+			l.revision = rev
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/ax-scheduler/ax/events"
 	"github.com/ax-scheduler/ax/projector"
@@ -79,7 +80,11 @@ func (l *Loop) Round(now events.Now) (full bool) {
 	l.state.Expire(now.Sure/1e6, now.Time/1e6)
 	for len(l.asks) > 0 {
 		a := l.asks[0]
-		why, ok := l.run("requests", a.req.Decide)
+		inbox := uint64(0)
+		if r, is := a.req.(inboxed); is {
+			inbox = r.inboxSeq()
+		}
+		why, ok := l.run("requests", inbox, a.req.Decide)
 		if !ok {
 			return true
 		}
@@ -90,7 +95,7 @@ func (l *Loop) Round(now events.Now) (full bool) {
 	l.asks = nil
 	for _, d := range l.deciders {
 		for {
-			why, ok := l.run(d.Name, d.Decide)
+			why, ok := l.run(d.Name, 0, d.Decide)
 			if !ok {
 				return true
 			}
@@ -109,7 +114,7 @@ func (l *Loop) Round(now events.Now) (full bool) {
 
 // run lets one decider decide. ok is false if the frame is full. why says that
 // a decision was parked.
-func (l *Loop) run(name string, decide func(*projector.State, events.Now) iter.Seq[*events.Event]) (why string, ok bool) {
+func (l *Loop) run(name string, inbox uint64, decide func(*projector.State, events.Now) iter.Seq[*events.Event]) (why string, ok bool) {
 	ok = true
 	var bad error
 	var culprit events.Event
@@ -136,6 +141,7 @@ func (l *Loop) run(name string, decide func(*projector.State, events.Now) iter.S
 	if bad == nil {
 		return "", ok
 	}
+	culprit.Inbox = inbox
 	return bad.Error(), l.park(name, &culprit, bad)
 }
 
@@ -186,7 +192,7 @@ func (l *Loop) park(name string, culprit *events.Event, bad error) bool {
 	if instance != nil {
 		id = instance.ID
 	}
-	e.Instance = id
+	e.Instance, e.Inbox = id, culprit.Inbox // what cannot be decided is dealt with, too
 	if trigger != nil {
 		e.Task, e.Trigger = trigger.Task, trigger.Trigger
 	}
@@ -208,8 +214,9 @@ func (l *Loop) park(name string, culprit *events.Event, bad error) bool {
 	return true
 }
 
-// clip cuts a text to n bytes at a whole character.
+// clip makes a text fit for an event: UTF-8, cut to n bytes at a whole character.
 func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
 	if len(s) <= n {
 		return s
 	}

@@ -12,14 +12,29 @@ import (
 
 // restatement is the body of a restated event: one live fact, whole.
 type restatement struct {
-	Task       *Task           `json:"task,omitempty"`
-	Version    int64           `json:"version,omitempty"`    // of Definition
-	Definition json.RawMessage `json:"definition,omitempty"` // of a task
-	Trigger    *Trigger        `json:"trigger,omitempty"`
-	Group      *Group          `json:"group,omitempty"`
-	Instance   *Instance       `json:"instance,omitempty"`
-	Key        *restatedKey    `json:"key,omitempty"`
-	Namespace  *restatedMeta   `json:"namespace,omitempty"`
+	Task       *Task             `json:"task,omitempty"`
+	Version    int64             `json:"version,omitempty"`    // of Definition
+	Definition json.RawMessage   `json:"definition,omitempty"` // of a task
+	Trigger    *Trigger          `json:"trigger,omitempty"`
+	Group      *restatedGroup    `json:"group,omitempty"`
+	Instance   *restatedInstance `json:"instance,omitempty"`
+	Key        *restatedKey      `json:"key,omitempty"`
+	Namespace  *restatedMeta     `json:"namespace,omitempty"`
+}
+
+// restatedGroup is a group with its definition as JSON, so that it does not grow.
+type restatedGroup struct {
+	*Group
+	Body json.RawMessage `json:"body,omitempty"`
+}
+
+// restatedInstance is an instance with its JSON as JSON, so that it does not grow.
+// A result that would make it too large for an event is left out, and is then no
+// part of the instance any more.
+type restatedInstance struct {
+	*Instance
+	Params json.RawMessage `json:"params,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
 }
 
 type restatedKey struct {
@@ -97,11 +112,20 @@ func (s *State) applyRestated(e *events.Event, pos events.Position) string {
 		s.touchTrigger(tr)
 		s.placeTrigger(tr)
 	case r.Group != nil:
-		g := s.group(r.Group.Name)
-		g.Version, g.Body, g.Limit, g.Defined, g.gone = r.Group.Version, r.Group.Body, r.Group.Limit, pos, false
+		row := r.Group
+		if row.Group == nil {
+			return whyBody
+		}
+		g := s.group(row.Name)
+		g.Version, g.Body, g.Limit, g.Defined, g.gone = row.Version, string(row.Body), row.Limit, pos, false
 		s.touchGroup(g)
 	case r.Instance != nil:
-		return s.restateInstance(r.Instance, pos)
+		row := r.Instance.Instance
+		if row == nil {
+			return whyBody
+		}
+		row.Params, row.Result = string(r.Instance.Params), string(r.Instance.Result)
+		return s.restateInstance(row, pos)
 	case r.Key != nil:
 		k := string(idempotencyKey(s.batch[:0], r.Key.Task, r.Key.Key))
 		row := r.Key.Row
@@ -126,7 +150,7 @@ func (s *State) restateInstance(row *Instance, pos events.Position) string {
 		if cell := events.Lookup(i.State, events.KindRestated); cell.Verdict != events.Stays {
 			return cell.Why
 		}
-		i.Stated = pos
+		i.Params, i.Result, i.Stated = row.Params, row.Result, pos
 		s.touch(i)
 		return ""
 	}
@@ -156,6 +180,17 @@ func (s *State) restateInstance(row *Instance, pos events.Position) string {
 	return ""
 }
 
+// encode writes the body without the escapes that HTML would need.
+func (r *restatement) encode() (string, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(r); err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
 // restateOrder is the order in which facts are restated: a task before what
 // needs it.
 const restateOrder = string(keyTask) + string(keyGroup) + string(keyTrigger) + string(keyInstance) + string(keyKey)
@@ -168,11 +203,15 @@ const restateOrder = string(keyTask) + string(keyGroup) + string(keyTrigger) + s
 // Flush first.
 func (s *State) Restate(horizon uint64, cursor string, limit int) (out []events.Event, next string, err error) {
 	add := func(object events.ObjectKind, name string, r restatement) error {
-		body, err := json.Marshal(r)
+		body, err := r.encode()
+		if err == nil && len(body) > events.MaxBody && r.Instance != nil {
+			r.Instance.Result = nil
+			body, err = r.encode()
+		}
 		if err != nil {
 			return fmt.Errorf("restated %s %s: %w", object, name, err)
 		}
-		out = append(out, events.Event{Kind: events.KindRestated, Object: object, Name: name, Body: string(body)})
+		out = append(out, events.Event{Kind: events.KindRestated, Object: object, Name: name, Body: body})
 		return nil
 	}
 	if cursor == "" {
@@ -224,7 +263,7 @@ func (s *State) restateRow(horizon uint64, key, value []byte, add func(events.Ob
 		if g == nil || g.Version == 0 || g.Defined.Seq >= horizon {
 			return nil
 		}
-		return add(events.ObjectGroup, name, restatement{Group: g})
+		return add(events.ObjectGroup, name, restatement{Group: &restatedGroup{g, json.RawMessage(g.Body)}})
 	case keyTrigger:
 		task, trigger, _ := strings.Cut(name, "\x00")
 		t := s.Trigger(TriggerID{events.TaskName(task), events.TriggerName(trigger)})
@@ -250,7 +289,7 @@ func (s *State) restateRow(horizon uint64, key, value []byte, add func(events.Ob
 				return err
 			}
 		}
-		return add(events.ObjectInstance, name, restatement{Instance: i})
+		return add(events.ObjectInstance, name, restatement{Instance: &restatedInstance{i, json.RawMessage(i.Params), json.RawMessage(i.Result)}})
 	case keyKey:
 		task, k, _ := strings.Cut(name, "\x00")
 		var row keyRow

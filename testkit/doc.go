@@ -6,7 +6,9 @@
 //   - Generator makes random histories for the fold, Reference folds them slowly
 //     and plainly, and the tests hold the fold to both (generator.go,
 //     reference.go).
-//   - Check reads a finished log and finds everything that AX promises never
-//     happens (check.go).
-//   - Process runs the real binary and kills it (process.go).
+//   - Check and ReadAudit read a finished log and find everything that AX promises
+//     never happens (check.go).
+//   - Processes runs the real binary, as many times as a test wants, and kills,
+//     stops and starts it (process.go); Proxy is a network between them that can
+//     be cut (proxy.go). The tests that use them are in crash.
 package testkit

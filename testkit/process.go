@@ -393,6 +393,22 @@ func Until(t testing.TB, limit time.Duration, what string, done func() bool) {
 	}
 }
 
+// Kill is Process.Kill, and waits until the data folder is free: a command that
+// the server was just starting holds, between fork and exec, everything that its
+// parent had open.
+func (s *Server) Kill() {
+	s.ps.t.Helper()
+	s.Process.Kill()
+	Until(s.ps.t, time.Minute, "the data folder of "+s.Name+" is free", func() bool {
+		f, err := os.OpenFile(filepath.Join(s.Dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			return true // killed before it made one
+		}
+		defer f.Close()
+		return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	})
+}
+
 // readyTime is how long a process may take until it is ready.
 const readyTime = 2 * time.Minute
 
@@ -436,7 +452,7 @@ func (n *NATS) Run() {
 // Connect opens a connection that lives on when NATS is away.
 func (n *NATS) Connect() *nats.Conn {
 	n.ps.t.Helper()
-	nc, err := ax.DialNATS(n.URL, "", ax.Reconnecting()...)
+	nc, err := ax.DialNATS(n.URL, "", quietly()...)
 	if err != nil {
 		n.ps.t.Fatal(err)
 	}
@@ -591,7 +607,13 @@ func (s *Server) connect() (*nats.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ax.DialNATS(s.NATS, token, ax.Reconnecting()...)
+	return ax.DialNATS(s.NATS, token, quietly()...)
+}
+
+// quietly are the options of the harness's own connections: that they are cut is
+// what the tests are about.
+func quietly() []nats.Option {
+	return append(ax.Reconnecting(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 }
 
 // Run runs one command line of the binary and gives what it printed and how it

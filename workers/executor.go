@@ -1,11 +1,13 @@
 package workers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,10 +135,33 @@ func outcomeOf(ctx context.Context, result json.RawMessage, err error) (r events
 			r.Error = fmt.Sprintf("%v: %v", cause, err)
 		}
 	}
-	if len(r.Result) > events.MaxParams {
-		r.Error = fmt.Sprintf("result of %d bytes was dropped, at most %d are kept", len(r.Result), events.MaxParams)
-		r.Result = ""
-	}
-	r.Error = clipText(r.Error, events.MaxErrorText)
+	r.Result, r.Error = keptResult(r.Result, r.Error)
 	return r
+}
+
+// keptResult gives a result and an error's text as they can be recorded. What of
+// a result cannot is dropped, and said in the text: it changes no outcome.
+func keptResult(result, text string) (string, string) {
+	why := ""
+	if len(result) > events.MaxParams {
+		why = fmt.Sprintf("at most %d are kept", events.MaxParams)
+	} else if result != "" {
+		if strings.ContainsAny(result, "\r\n") {
+			var b bytes.Buffer
+			if json.Compact(&b, []byte(result)) == nil {
+				result = b.String()
+			}
+		}
+		if err := events.CheckJSON(result); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		dropped := fmt.Sprintf("result of %d bytes was dropped: %s", len(result), why)
+		if text != "" {
+			dropped += "; " + text
+		}
+		result, text = "", dropped
+	}
+	return result, clipText(text, events.MaxErrorText)
 }

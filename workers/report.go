@@ -74,11 +74,7 @@ func (c *ReportRequest) decide(i *projector.Instance, rep *events.Report, hash s
 	case rep.Attempt > i.RunAttempt || rep.Attempt == i.RunAttempt && hash != i.Nonce:
 		return c.stray(rep, events.ReasonNotHeld, now)
 	}
-	text := clipText(rep.Error, events.MaxErrorText)
-	result := rep.Result
-	if len(result) > events.MaxParams {
-		result, text = "", clipText(fmt.Sprintf("result of %d bytes was dropped, at most %d are kept; %s", len(rep.Result), events.MaxParams, text), events.MaxErrorText)
-	}
+	result, text := keptResult(rep.Result, rep.Error)
 	if i.State != events.StateRunning || rep.Attempt != i.Attempt {
 		// Over. A report that is repeated because its answer was lost is recorded
 		// already and gets the same answer.

@@ -15,8 +15,11 @@ import (
 	"github.com/ax-scheduler/ax/events"
 )
 
-// pullExpires is how long a pull for offers stays open at the server.
-const pullExpires = 20 * time.Second
+// pullExpires is how long a pull for offers stays open at the NATS server. It is
+// short, because a worker that stands still, or is cut off in silence, swallows
+// what is offered for its open pulls: they have to be gone before what it ran is
+// declared lost and offered again.
+const pullExpires = BeatEvery
 
 // puller pulls offers of one group, as many as there are free slots, no more: an
 // offer that waits in a busy worker is one that no idle worker can claim.

@@ -41,8 +41,8 @@ func checkDocument(doc *node, opts Options, found *findings) *events.Definition 
 		switch body, err := encode(d); {
 		case err != nil:
 			found.add(doc.at, "", "%v", err)
-		case len(body) > events.MaxBody:
-			found.add(doc.at, "", "the definition has %d bytes with its defaults, at most %d", len(body), events.MaxBody)
+		case len(body) > events.MaxDefinition:
+			found.add(doc.at, "", "the definition has %d bytes with its defaults, at most %d", len(body), events.MaxDefinition)
 		case !valid:
 			found.add(doc.at, "", "is not what the schema wants; please report this file")
 		}

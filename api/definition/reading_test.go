@@ -57,7 +57,7 @@ func TestReading(t *testing.T) {
 		{"misspelt beside the right one", task("  timeout: 0.1ns\n  timout: 5s\n"),
 			"f:6:12: spec.timeout: is \"0.1ns\", which is less than a nanosecond\nf:7:3: spec.timout: unknown field `timout`; `timeout` is there already"},
 		{"large params", task("  params: " + strings.Repeat("a", events.MaxParams) + "\n"), "f:6:11: spec.params: has 262146 bytes, at most 262144"},
-		{"large definition", strings.Replace(smallTask, "func: {name: f}", "external: {a: "+strings.Repeat("a", events.MaxBody)+"}", 1),
+		{"large definition", strings.Replace(smallTask, "func: {name: f}", "external: {a: "+strings.Repeat("a", events.MaxDefinition)+"}", 1),
 			"f:1:1: the definition has 327958 bytes with its defaults, at most 327680"},
 		{"cap below the base", task("  retry: {base: 2m, cap: 90s}\n"), "f:6:26: spec.retry.cap: 1m30s is less than base 2m"},
 		{"no consequence of a wrong base", task("  retry: {base: 2, cap: 500ms}\n"), "f:6:17: spec.retry.base: is the number 2; write the unit with it, such as 2s"},

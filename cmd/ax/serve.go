@@ -133,6 +133,9 @@ func patiently(ctx context.Context, log *slog.Logger, connect func() (*nats.Conn
 
 func (r *running) stop(ctx context.Context) error {
 	var errs []error
+	if r.server != nil {
+		r.server.HandOver() // first: whoever reads a long answer must not hold it up
+	}
 	if r.api != nil {
 		hctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		errs = append(errs, r.api.Shutdown(hctx))

@@ -120,6 +120,7 @@ type pair struct {
 	nc      *nats.Conn
 	log     events.Log
 	servers [2]*testkit.Server
+	proxies map[*testkit.Server]*testkit.Proxy // between each server and NATS
 	follow  *follower
 	rnd     *rand.Rand
 	runs    *handlerRuns
@@ -127,11 +128,15 @@ type pair struct {
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
-	p := &pair{t: t, ps: testkit.NewProcesses(t), rnd: random(t)}
+	p := &pair{t: t, ps: testkit.NewProcesses(t), rnd: random(t), proxies: map[*testkit.Server]*testkit.Proxy{}}
 	p.n = p.ps.NATS()
 	for k := range p.servers {
-		p.servers[k] = p.ps.Server(fmt.Sprintf("s%d", k+1), p.n)
-		p.servers[k].Run()
+		proxy := testkit.NewProxy(t, p.ps.Port(), p.n.Addr)
+		via := *p.n
+		via.URL = p.ps.URL(proxy.Addr)
+		s := p.ps.Server(fmt.Sprintf("s%d", k+1), &via)
+		p.servers[k], p.proxies[s] = s, proxy
+		s.Run()
 	}
 	p.nc = p.n.Connect()
 	p.log = openLog(t, p.nc)
@@ -299,7 +304,8 @@ func (f *failover) report(t *testing.T, what string, barP50, barMax time.Duratio
 }
 
 // The leader is stopped beyond its lease and goes on as if nothing had happened,
-// is killed, and is asked to end, again and again, under load. No due time fires
+// is cut off so that what it has sent arrives when another one leads, is killed,
+// and is asked to end, again and again, under load. No due time fires
 // twice or is passed over, nothing that the old leader appends has effect, and
 // the other server goes on within the promised time.
 func TestTheLeaderIsStoppedKilledAndReplaced(t *testing.T) {
@@ -320,17 +326,21 @@ func TestTheLeaderIsStoppedKilledAndReplaced(t *testing.T) {
 	l := startLoad(p.nc, "job", rate)
 
 	const bar, worst = leader.LeaseTTL + 300*time.Millisecond, leader.LeaseTTL + 1500*time.Millisecond
-	var stops, kills, ends failover
+	var stops, cuts, kills, ends failover
 	for round := range testkit.Rounds(2, 50) {
 		p.stopLeader(&stops, round%5 == 4)
 	}
 	stops.report(t, "SIGSTOP", bar, worst)
+	for range testkit.Rounds(1, 20) {
+		p.cutLeader(&cuts)
+	}
+	cuts.report(t, "cut off", bar, worst)
 	for range testkit.Rounds(1, 50) {
-		p.loseLeader(&kills, (*testkit.Process).Kill)
+		p.loseLeader(&kills, (*testkit.Server).Kill)
 	}
 	kills.report(t, "SIGKILL", bar, worst)
 	for range testkit.Rounds(2, 20) {
-		p.loseLeader(&ends, (*testkit.Process).Terminate)
+		p.loseLeader(&ends, func(s *testkit.Server) { s.Terminate() })
 	}
 	ends.report(t, "SIGTERM", 200*time.Millisecond, 200*time.Millisecond)
 
@@ -408,6 +418,23 @@ func (p *pair) stopLeader(f *failover, early bool) {
 	f.refused += now - refused
 }
 
+// cutLeader cuts the leader off without a word, and mends that when the other
+// one has fired: the frame that was on its way arrives then.
+func (p *pair) cutLeader(f *failover) {
+	p.t.Helper()
+	leads, _ := p.leader()
+	before, _ := p.follow.last()
+	time.Sleep(time.Duration(p.rnd.IntN(1000)) * time.Millisecond)
+	hurt := time.Now()
+	p.proxies[leads].Silence()
+	f.took = append(f.took, p.nextFired(hurt, before, leads.ServerName))
+	time.Sleep(time.Duration(p.rnd.IntN(2000)) * time.Millisecond) // how long it lasts is random
+	on := time.Now()
+	p.proxies[leads].Heal()
+	testkit.Until(p.t, time.Minute, "the old leader follows", func() bool { return !leads.Leading() && leads.Ready() })
+	f.stepped = append(f.stepped, time.Since(on))
+}
+
 func (p *pair) unchanged(before uint64) bool {
 	now, _ := p.follow.last()
 	return now == before
@@ -427,13 +454,13 @@ func (p *pair) nextFired(hurt time.Time, before uint64, not events.ServerName) t
 
 // loseLeader ends the leader in a way and starts it again when the other one has
 // fired.
-func (p *pair) loseLeader(f *failover, end func(*testkit.Process)) {
+func (p *pair) loseLeader(f *failover, end func(*testkit.Server)) {
 	p.t.Helper()
 	leads, _ := p.leader()
 	before, _ := p.follow.last()
 	time.Sleep(time.Duration(p.rnd.IntN(1000)) * time.Millisecond)
 	hurt := time.Now()
-	end(leads.Process)
+	end(leads)
 	f.took = append(f.took, p.nextFired(hurt, before, leads.ServerName))
 	_ = leads.WaitEnd(time.Minute) // by a signal, or well
 	leads.Run()

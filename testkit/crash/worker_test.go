@@ -38,7 +38,7 @@ func TestAWorkerThatIsGoneLosesItsAttempts(t *testing.T) {
 	s.Run()
 	nc := n.Connect()
 	t.Run("workers", func(t *testing.T) {
-		t.Run("killed", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "killed").killed() })
+		t.Run("killed", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "killed").killed("alone") })
 		t.Run("killed and started again", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "restarted").restarted() })
 		t.Run("stopped", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "stopped").stopped() })
 		t.Run("cut off in silence", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "silence").cutOff((*testkit.Proxy).Silence) })
@@ -51,6 +51,23 @@ func TestAWorkerThatIsGoneLosesItsAttempts(t *testing.T) {
 	audit(t, openLog(t, nc), testkit.AuditOptions{Closed: true})
 	s.Verify()
 	t.Log(machine())
+}
+
+// What a command has started in the background ends, too, when the command's
+// worker is killed.
+//
+// KNOWN FAULT, found by this test: the kernel ends only the command itself with
+// its worker (Pdeathsig), and nobody is left to end what that has started. The
+// design has a supervisor per command for it (ax re-executed: subreaper, own
+// session, ends all descendants when its pipe from the worker closes), which is
+// not built. Until then the attempt runs again while its old children run on.
+func TestWhatACommandStartedEndsWithItsKilledWorker(t *testing.T) {
+	t.Parallel()
+	ps := testkit.NewProcesses(t)
+	n := ps.NATS()
+	s := ps.Server("s1", n)
+	s.Run()
+	newLoss(t, ps, s, n, "parent").killed("parent")
 }
 
 // loss is one worker that is to be lost, in a group of its own, and another one
@@ -280,8 +297,8 @@ func (l *loss) works() {
 	l.t.Logf("the worker works on: the next instance succeeded after %s", time.Since(began).Round(time.Millisecond))
 }
 
-func (l *loss) killed() {
-	l.begin("alone", "parent")
+func (l *loss) killed(kinds ...string) {
+	l.begin(kinds...)
 	hurt := time.Now()
 	l.victim.Kill()
 	gone := l.ended(5 * time.Second)

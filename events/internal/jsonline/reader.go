@@ -351,14 +351,18 @@ func (r *Reader) literal(word string) bool {
 	return false
 }
 
-// Raw reads one value of any type, checked for syntax, and returns its text.
-func (r *Reader) Raw() string {
+// Raw reads one value of any type, checked for syntax, and returns its text. It may
+// nest MaxDepth deep.
+func (r *Reader) Raw() string { return r.RawWithin(MaxDepth) }
+
+// RawWithin is Raw for a value that may nest depth deep, at most MaxDepth.
+func (r *Reader) RawWithin(depth int) string {
 	if r.err != nil {
 		return ""
 	}
 	r.space()
 	start := r.i
-	r.skip(0)
+	r.skip(MaxDepth - depth)
 	if r.err != nil {
 		return ""
 	}
@@ -367,7 +371,7 @@ func (r *Reader) Raw() string {
 
 func (r *Reader) skip(depth int) {
 	if depth > MaxDepth {
-		r.syntax(fmt.Sprintf("nested deeper than %d", MaxDepth))
+		r.syntax("nested too deep")
 		return
 	}
 	r.space()
