@@ -210,8 +210,8 @@ func defaultServerName() events.ServerName {
 	if len(name) > 30 {
 		name = strings.Trim(name[:30], "-")
 	}
-	if events.CheckServerName(name) != nil {
-		name = strings.Trim("ax-"+name, "-")
+	if events.CheckServerName(name) != nil { // a number at its beginning, or one like a time in it
+		name = strings.Trim("ax_"+strings.ReplaceAll(name, "-", "_"), "_")
 	}
 	return events.ServerName(name)
 }

@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,7 +72,7 @@ func (a Address) Inbox(actor, verb, name string) string {
 func (a Address) InboxParts(subject string) (actor, verb, name string, err error) {
 	rest, ok := strings.CutPrefix(subject, "ax."+string(a.ns)+".in.")
 	parts := strings.Split(rest, ".")
-	if !ok || len(parts) != 3 {
+	if !ok || len(parts) != 3 || slices.Contains(parts, "") {
 		return "", "", "", fmt.Errorf("%w: subject %.200q is not ax.%s.in.<actor>.<verb>.<name>", ErrAddress, subject, a.ns)
 	}
 	return parts[0], parts[1], parts[2], nil
@@ -125,7 +126,7 @@ func (a Address) RPCAll(s Shard) string { return "ax." + string(a.ns) + ".rpc." 
 func (a Address) RPCParts(subject string) (verb string, g Group, err error) {
 	rest, ok := strings.CutPrefix(subject, "ax."+string(a.ns)+".rpc.")
 	parts := strings.Split(rest, ".")
-	if !ok || len(parts) < 2 || len(parts) > 3 {
+	if !ok || len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 		return "", "", fmt.Errorf("%w: subject %.200q is no request to a leader", ErrAddress, subject)
 	}
 	if len(parts) == 3 {

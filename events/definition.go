@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -300,8 +302,8 @@ func (d *Definition) Complete() error {
 	if len(d.Metadata.Labels) > MaxLabels {
 		bad("metadata.labels", "has %d entries, at most %d", len(d.Metadata.Labels), MaxLabels)
 	}
-	for k, v := range d.Metadata.Labels {
-		if k == "" || len(k) > MaxNameLen || len(v) > MaxTitle {
+	for _, k := range slices.Sorted(maps.Keys(d.Metadata.Labels)) {
+		if k == "" || len(k) > MaxNameLen || len(d.Metadata.Labels[k]) > MaxTitle {
 			bad("metadata.labels", "entry %.40q: keys have 1 to %d bytes, values at most %d", k, MaxNameLen, MaxTitle)
 		}
 	}
@@ -316,6 +318,13 @@ func (d *Definition) Complete() error {
 		bad("kind", "is %q, want Task or Group", d.Kind)
 	}
 	return errors.Join(errs...)
+}
+
+// whole complains about a duration that AX would round.
+func whole(field string, d Duration, bad func(field, format string, args ...any)) {
+	if time.Duration(d)%time.Millisecond != 0 {
+		bad(field, "is %s, want whole milliseconds", d)
+	}
 }
 
 func (s *TaskSpec) complete(bad func(field, format string, args ...any)) {
@@ -344,6 +353,7 @@ func (s *TaskSpec) complete(bad func(field, format string, args ...any)) {
 	if s.Timeout == 0 {
 		s.Timeout = DefaultTimeout
 	}
+	whole("spec.timeout", s.Timeout, bad)
 	if s.Priority == nil {
 		p := DefaultPriority
 		s.Priority = &p
@@ -367,6 +377,9 @@ func (s *TaskSpec) complete(bad func(field, format string, args ...any)) {
 	case OverlapForbid, OverlapAllow:
 	default:
 		bad("spec.overlap.policy", "is %q, want forbid or allow", s.Overlap.Policy)
+	}
+	if s.Overlap.Policy == OverlapForbid && s.Overlap.Max != 0 {
+		bad("spec.overlap.max", "is for policy allow only")
 	}
 	if s.Overlap.Max < 0 || s.Overlap.Max > MaxLimit {
 		bad("spec.overlap.max", "is %d, want 0 (no bound) to %d", s.Overlap.Max, MaxLimit)
@@ -413,7 +426,13 @@ func (r *RetrySpec) complete(bad func(field, format string, args ...any)) {
 		if r.Base == 0 {
 			r.Base = DefaultBackoffBase
 		}
+		if r.Cap != 0 {
+			bad("spec.retry.cap", "is for backoff exponential only")
+		}
 	case BackoffList:
+		if r.Base != 0 || r.Cap != 0 {
+			bad("spec.retry", "base and cap are for backoff exponential or fixed, not for list")
+		}
 		if len(r.List) == 0 || len(r.List) > MaxTriggers {
 			bad("spec.retry.list", "want 1 to %d durations", MaxTriggers)
 		}
@@ -422,6 +441,11 @@ func (r *RetrySpec) complete(bad func(field, format string, args ...any)) {
 	}
 	if r.Backoff != BackoffList && len(r.List) > 0 {
 		bad("spec.retry.list", "is for backoff list only")
+	}
+	whole("spec.retry.base", r.Base, bad)
+	whole("spec.retry.cap", r.Cap, bad)
+	for i, d := range r.List {
+		whole(fmt.Sprintf("spec.retry.list[%d]", i), d, bad)
 	}
 	if *r.Max < 0 || *r.Max > MaxRetries {
 		bad("spec.retry.max", "is %d, want 0 to %d", *r.Max, MaxRetries)
@@ -451,7 +475,10 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 		bad(field, "has %d of cron, interval and once, want exactly one", kinds)
 	}
 	if t.Cron != "" {
-		if t.TimeZone == "" && !strings.HasPrefix(t.Cron, "TZ=") && !strings.HasPrefix(t.Cron, "CRON_TZ=") {
+		switch own := strings.HasPrefix(t.Cron, "TZ=") || strings.HasPrefix(t.Cron, "CRON_TZ="); {
+		case own && t.TimeZone != "":
+			bad(field+".timeZone", "cron names a zone itself; write it in one place")
+		case !own && t.TimeZone == "":
 			t.TimeZone = "UTC"
 		}
 	} else if t.TimeZone != "" || t.Dialect != "" {
@@ -461,6 +488,8 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 		if v.Every < MinInterval {
 			bad(field+".interval.every", "is %s, want at least %s", v.Every, MinInterval)
 		}
+		whole(field+".interval.every", v.Every, bad)
+		whole(field+".interval.offset", v.Offset, bad)
 		if v.Offset >= v.Every && v.Every > 0 {
 			bad(field+".interval.offset", "is %s, want less than every (%s)", v.Offset, v.Every)
 		}
@@ -469,6 +498,7 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 		if (v.At == nil) == (v.Delay == 0) {
 			bad(field+".once", "want either at or delay")
 		}
+		whole(field+".once.delay", v.Delay, bad)
 		if v.At != nil {
 			utc := v.At.UTC().Truncate(time.Millisecond)
 			v.At = &utc
@@ -494,6 +524,7 @@ func (t *TriggerSpec) complete(field string, bad func(field, format string, args
 	if t.Misfire.Threshold == 0 {
 		t.Misfire.Threshold = DefaultMisfireThreshold
 	}
+	whole(field+".misfire.threshold", t.Misfire.Threshold, bad)
 	switch t.CatchUp {
 	case "":
 		t.CatchUp = CatchUpNone

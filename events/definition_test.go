@@ -215,6 +215,15 @@ func TestEveryComplaintNamesItsField(t *testing.T) {
 		{spec(`"overlap":{"policy":"queue"}`), "spec.overlap.policy"},
 		{spec(`"overlap":{"policy":"allow","max":-1}`), "spec.overlap.max"},
 		{spec(`"overlap":{"policy":"allow","max":1000001}`), "spec.overlap.max"},
+		{spec(`"overlap":{"policy":"forbid","max":2}`), "spec.overlap.max"},
+		{spec(`"overlap":{"max":2}`), "spec.overlap.max"},
+		{spec(`"timeout":"1ns"`), "spec.timeout"},
+		{spec(`"timeout":"1.0005s"`), "spec.timeout"},
+		{spec(`"retry":{"base":"100us"}`), "spec.retry.base"},
+		{spec(`"retry":{"cap":"1m0.0001s"}`), "spec.retry.cap"},
+		{spec(`"retry":{"list":["1s","1us"]}`), "spec.retry.list[1]"},
+		{spec(`"retry":{"backoff":"fixed","cap":"1m"}`), "spec.retry.cap"},
+		{spec(`"retry":{"list":["1s"],"base":"1s"}`), "spec.retry"},
 		{spec(`"retry":{"max":-1}`), "spec.retry.max"},
 		{spec(`"retry":{"max":1001}`), "spec.retry.max"},
 		{spec(`"retry":{"backoff":"linear"}`), "spec.retry.backoff"},
@@ -230,6 +239,11 @@ func TestEveryComplaintNamesItsField(t *testing.T) {
 		{trigger(`{"cron":"@daily","interval":{"every":"1m"}}`), "spec.triggers[1]"},
 		{trigger(`{"interval":{"every":"1m"},"timeZone":"UTC"}`), "spec.triggers[1]"},
 		{trigger(`{"once":{"delay":"1m"},"dialect":"unix"}`), "spec.triggers[1]"},
+		{trigger(`{"cron":"CRON_TZ=UTC @daily","timeZone":"UTC"}`), "spec.triggers[1].timeZone"},
+		{trigger(`{"cron":"@daily","misfire":{"threshold":"1us"}}`), "spec.triggers[1].misfire.threshold"},
+		{trigger(`{"interval":{"every":"1.0000001s"}}`), "spec.triggers[1].interval.every"},
+		{trigger(`{"interval":{"every":"1s","offset":"1us"}}`), "spec.triggers[1].interval.offset"},
+		{trigger(`{"once":{"delay":"1us"}}`), "spec.triggers[1].once.delay"},
 		{trigger(`{"name":"Ä","cron":"@daily"}`), "spec.triggers[1].name"},
 		{trigger(`{"name":"manual","cron":"@daily"}`), "spec.triggers[1].name"},
 		{trigger(`{"name":"ok","cron":"@daily"}`), "spec.triggers[1].name"},
@@ -351,8 +365,9 @@ func TestCompletingTwiceIsCompletingOnce(t *testing.T) {
 			case 0:
 				tr.Cron = "0 2 " + someText(100).Draw(t, "cron")
 			case 1:
-				every := rapid.Int64Range(int64(MinInterval), int64(MaxDuration)).Draw(t, "every")
-				tr.Interval = &IntervalSpec{Duration(every), Duration(rapid.Int64Range(0, every-1).Draw(t, "offset"))}
+				every := rapid.Int64Range(MinInterval.Milliseconds(), MaxDuration.Milliseconds()).Draw(t, "every")
+				offset := rapid.Int64Range(0, every-1).Draw(t, "offset")
+				tr.Interval = &IntervalSpec{Duration(every) * Duration(time.Millisecond), Duration(offset) * Duration(time.Millisecond)}
 			default:
 				at := time.Unix(rapid.Int64Range(0, 9_000_000_000).Draw(t, "at"), rapid.Int64Range(0, 999_999_999).Draw(t, "ns"))
 				tr.Once = &OnceSpec{At: &at}

@@ -47,7 +47,7 @@ type commandRequest struct {
 	due      int64  // when it was sent, Unix milliseconds; 0: now
 }
 
-func (r *commandRequest) inboxSeq() uint64 { return r.inbox }
+func (r *commandRequest) InboxSeq() uint64 { return r.inbox }
 
 // Answer implements Request.
 func (r *commandRequest) Answer(term events.Term, b []byte) []byte {
@@ -311,7 +311,7 @@ type fromInbox struct {
 	seq uint64
 }
 
-func (f *fromInbox) inboxSeq() uint64 { return f.seq }
+func (f *fromInbox) InboxSeq() uint64 { return f.seq }
 
 // Decide implements Request.
 func (f *fromInbox) Decide(s *projector.State, now events.Now) iter.Seq[*events.Event] {
@@ -363,7 +363,7 @@ type unusable struct {
 	done    bool
 }
 
-func (u *unusable) inboxSeq() uint64 { return u.inbox }
+func (u *unusable) InboxSeq() uint64 { return u.inbox }
 
 // Decide implements Request.
 func (u *unusable) Decide(*projector.State, events.Now) iter.Seq[*events.Event] {

@@ -33,7 +33,7 @@ type Request interface {
 type Prompt interface{ Prompt() }
 
 // inboxed is implemented by requests that came through the inbox.
-type inboxed interface{ inboxSeq() uint64 } // 0: this one did not
+type inboxed interface{ InboxSeq() uint64 } // 0: this one did not
 
 // Handler reads the body of a request. It is called on the client's goroutine,
 // so that the loop need not decode.

@@ -82,7 +82,7 @@ func (l *Loop) Round(now events.Now) (full bool) {
 		a := l.asks[0]
 		inbox := uint64(0)
 		if r, is := a.req.(inboxed); is {
-			inbox = r.inboxSeq()
+			inbox = r.InboxSeq()
 		}
 		why, ok := l.run("requests", inbox, a.req.Decide)
 		if !ok {

@@ -263,3 +263,25 @@ func TestARequestThatPanicsIsAnswered(t *testing.T) {
 		t.Errorf("answers: %v", said)
 	}
 }
+
+// inboxAsk is a request from a message of the inbox.
+type inboxAsk struct {
+	ask
+	seq uint64
+}
+
+func (a *inboxAsk) InboxSeq() uint64 { return a.seq }
+
+// TestAMessageOfTheInboxThatPanicsIsPassed: it is dealt with by the incident, or
+// it would be read, and panic, for ever.
+func TestAMessageOfTheInboxThatPanicsIsPassed(t *testing.T) {
+	loop, s := loopOf(t, 1)
+	loop.Ask(&inboxAsk{ask{decide: func(*projector.State) *events.Event { panic("boom") }}, 7}, func([]byte) {})
+	loop.Round(now(0))
+	if f := loop.Seal(); f == nil || f.Events != 1 {
+		t.Fatalf("the incident is not in a frame: %+v", f)
+	}
+	if have := s.Meta().Inbox; have != 7 {
+		t.Errorf("the inbox is read up to %d, want 7", have)
+	}
+}

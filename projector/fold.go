@@ -34,6 +34,11 @@ func (s *State) Fold(m *events.Message) error {
 		s.strange(m.Seq) // no frame at all: passed and remembered
 	case m.Kind == events.MessageLed:
 		s.applyLed(m)
+	case s.meta.Unchained && s.meta.Term.IsZero() && !m.Term.IsZero():
+		// Of a log that has lost its beginning by age or size the first frame is
+		// believed: that its term is the living one, and what the chain was.
+		s.meta.Unchained, s.meta.Term, s.meta.Hash = false, m.Term, m.Prev
+		s.applyFrame(m)
 	case m.Term != s.meta.Term:
 		s.strange(m.Seq) // the second fence
 	case s.meta.Unchained:
@@ -70,14 +75,9 @@ func (s *State) Advance(m *events.Message, n int) error {
 
 func (s *State) follows(m *events.Message) error {
 	if s.meta.Cursor == 0 && m.Seq > 0 {
-		// An empty state takes what the log begins with. Of a log that has lost its
-		// beginning by age or size it believes the first message: what the chain was
-		// and, if it is a frame, that its term is the living one.
+		// An empty state takes what the log begins with.
 		s.meta.First = m.Seq
 		s.meta.Unchained = m.Seq > 1
-		if m.Seq > 1 && m.Kind == events.MessageLog {
-			s.meta.Term = m.Term
-		}
 		return nil
 	}
 	if m.Seq != s.meta.Cursor+1 {

@@ -119,6 +119,25 @@ func TestWhatIsNoFrameOfItsTermChangesNothing(t *testing.T) {
 	}
 }
 
+// TestAnExpiredLogMayBeginWithAnything: the first frame is believed, not what
+// stands before it.
+func TestAnExpiredLogMayBeginWithAnything(t *testing.T) {
+	msgs := life(t)
+	foreign := &events.Message{Kind: events.MessageLog, Body: []byte("hello"), Seq: msgs[2].Seq}
+	v := openViews(t, "")
+	defer v.Close()
+	s := newState(t, v)
+	for _, m := range append([]*events.Message{foreign}, msgs[3:]...) {
+		if err := s.Fold(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := s.Meta()
+	if m.Term != msgs[3].Term || m.Strange.Count != 1 || m.Unchained || m.Passed != 3 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestViewsSurviveAndAreLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "views")
 	v := openViews(t, dir)

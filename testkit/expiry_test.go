@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,6 +88,52 @@ func TestNothingLivesOnlyInTheViews(t *testing.T) {
 	}
 	if id, known := keyOf(t, s, "job-0", "k1"); !known {
 		t.Errorf("the idempotency key was forgotten: %s", id)
+	}
+}
+
+// TestTheLargestFactsAreRestated: whatever AX takes, it can say again. Of a
+// parameter and a result that are too large together the result is given up.
+func TestTheLargestFactsAreRestated(t *testing.T) {
+	s := testkit.NewSim(t)
+	w := s.Worker("w1", 2)
+	// What JSON for HTML would make six times as long.
+	large := `"` + strings.Repeat("<&>", (events.MaxParams-2)/3) + `"`
+	w.Result = func(run *events.Run, _ int64) events.Report {
+		r := events.Report{Outcome: events.OutcomeFailed, Error: "no", Permanent: true, Result: `"small"`}
+		if run.Task == "both" {
+			r.Result = large
+		}
+		return r
+	}
+	s.Define("both", events.TaskSpec{})
+	s.Define("one", events.TaskSpec{Params: json.RawMessage(large)})
+	both := s.MustDo(events.Command{Verb: events.VerbTrigger, Name: "both", Params: large})[0].Instance
+	one := s.MustDo(events.Command{Verb: events.VerbTrigger, Name: "one", Params: large})[0].Instance
+	s.Advance(time.Second)
+	info, err := s.Log.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.NewLeader("s2")
+	s.RestateAll()
+	if n := len(s.Of(events.KindIncident, "")); n > 0 {
+		t.Fatalf("%d incidents", n)
+	}
+	s.Log.Expire(info.Last + 1)
+	views := memoryViews(t)
+	if _, err := replay.Fold(t.Context(), s.Log, views, replay.Until{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for id, result := range map[events.InstanceID]string{both: "", one: `"small"`} {
+		for name, v := range map[string]*projector.Views{"of the leader": s.Views, "anew": views} {
+			i, err := v.Instance(id)
+			if err != nil || i == nil || i.State != events.StateDead || i.Params != large || i.Result != result {
+				t.Errorf("views %s: %s: %v, %+.200v", name, id, err, i)
+			}
+		}
+	}
+	if body, err := views.Definition("one", 1); err != nil || !strings.Contains(body, large) {
+		t.Errorf("the definition has %d bytes, %v", len(body), err)
 	}
 }
 

@@ -155,7 +155,7 @@ func properties(part map[string]any) map[string]any {
 func (s *schema) findHomes(part map[string]any, path string) {
 	for name, v := range properties(part) {
 		h := s.homes[strings.ToLower(name)]
-		h.name, h.objects = name, append(h.objects, cmp.Or(path, "the document"))
+		h.name, h.objects = name, append(h.objects, cmp.Or(path, "the top level of the document"))
 		s.homes[strings.ToLower(name)] = h
 		child, _ := v.(map[string]any)
 		child = s.resolved(child)
