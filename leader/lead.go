@@ -44,8 +44,9 @@ type term struct {
 	acked    bool
 	readBack bool
 
-	holding   bool // nothing is decided until everything decided is in the log
-	loadAll   bool // the due index holds more that is due within the look-ahead
+	holding   bool  // nothing is decided until everything decided is in the log
+	loadAll   bool  // the due index holds more that is due within the look-ahead
+	alarmAt   int64 // when the alarm goes off, as Monotonic gives it; 0: it is not set
 	lookedFar time.Time
 	checked   time.Time
 	checking  bool
@@ -265,9 +266,9 @@ func (x *session) lost() (bool, error) {
 // run is the term's loop.
 func (t *term) run(ctx context.Context) error {
 	s, x := t.s, t.x
+	full, decide := false, true
 	for {
-		full := false
-		if !t.holding {
+		if decide && !t.holding {
 			full = t.loop.Round(s.cfg.Timing.Now())
 			s.Count.Rounds.Add(1)
 			s.Count.Parked.Store(t.loop.Parked)
@@ -289,15 +290,18 @@ func (t *term) run(ctx context.Context) error {
 			if err := t.settle(); err != nil {
 				return err
 			}
+			decide = true
 			continue
 		}
 		if full && settled {
+			decide = true
 			continue // there is more than one frame can take
 		}
 		if !t.holding {
-			s.cfg.Alarm.Set(s.cfg.Timing.Wait(s.cfg.Timing.Now()))
+			t.setAlarm(s.cfg.Timing.Wait(s.cfg.Timing.Now()))
 		}
-		if err := t.wait(ctx, full); err != nil {
+		var err error
+		if decide, err = t.wait(ctx, full); err != nil {
 			return err
 		}
 		if x.nc.IsClosed() {
@@ -306,8 +310,24 @@ func (t *term) run(ctx context.Context) error {
 	}
 }
 
-// wait sleeps until there is something to do and takes it in.
-func (t *term) wait(ctx context.Context, full bool) error {
+// alarmSlack is how much earlier than asked for the alarm may stay set: setting it
+// is a system call.
+const alarmSlack = 20 * time.Microsecond
+
+// setAlarm lets the alarm go off after d, if it is not set to that already.
+func (t *term) setAlarm(d time.Duration) {
+	at := t.s.Monotonic() + int64(d)
+	if t.alarmAt <= at && at-t.alarmAt < int64(alarmSlack) {
+		return
+	}
+	t.alarmAt = at
+	t.s.cfg.Alarm.Set(d)
+}
+
+// wait sleeps until there is something to do and takes it in. decide is false if
+// nothing came that a decision could rest on, as when a frame was committed: what
+// is in it was folded when it was decided.
+func (t *term) wait(ctx context.Context, full bool) (decide bool, err error) {
 	s, x := t.s, t.x
 	requests, inboxC, alarm := t.requests, t.inbox.c, s.cfg.Alarm.C()
 	if full || t.holding { // no room for more until the frame in flight is in the log
@@ -315,14 +335,14 @@ func (t *term) wait(ctx context.Context, full bool) error {
 	}
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	case <-x.closed:
-		return nats.ErrConnectionClosed
+		return false, nats.ErrConnectionClosed
 	case <-x.ended:
-		return x.leaseErr
+		return false, x.leaseErr
 	case x.holding = <-x.held:
 		if !x.holding {
-			return errLeaseLost
+			return false, errLeaseLost
 		}
 	case a := <-requests:
 		t.ask(a)
@@ -331,24 +351,25 @@ func (t *term) wait(ctx context.Context, full bool) error {
 		t.askInbox(m)
 		t.askMore()
 	case <-t.inbox.stop:
-		return fmt.Errorf("inbox: %w", t.inbox.err)
+		return false, fmt.Errorf("inbox: %w", t.inbox.err)
 	case r := <-t.appended:
-		return t.onAppended(ctx, r)
+		return full, t.onAppended(ctx, r)
 	case m, ok := <-x.reader.C():
 		if !ok {
-			return x.readerEnd()
+			return false, x.readerEnd()
 		}
-		return t.onRead(ctx, m)
+		return full, t.onRead(ctx, m)
 	case <-alarm:
+		t.alarmAt = 0
 	case r := <-s.sync:
 		x.waiting = append(x.waiting, r)
 		t.holding = true
 	case r := <-t.checks:
-		return t.onCheck(r)
+		return true, t.onCheck(r)
 	case <-x.tick.C:
 		t.onTick(ctx)
 	}
-	return nil
+	return true, nil
 }
 
 func (t *term) ask(a ask) {
