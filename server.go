@@ -233,7 +233,9 @@ func (s *Server) makeShard(logSize int64, key ed25519.PrivateKey) error {
 		Address: s.addr, Server: s.opt.Name,
 		Connect:  s.connectOnce,
 		Stream:   events.StreamOptions{MaxBytes: logSize, MaxAge: s.opt.MaxAge},
-		AcksKept: s.opt.Durability.Sync,
+		// The log of a NATS server in this process loses nothing that was acknowledged
+		// without ending this process's connection, and the term with it.
+		AcksKept: s.opt.Durability.Sync || s.nats != nil,
 		Views:    s.views, Timing: schedule, Alarm: s.alarm,
 		Handlers: map[string]leader.Handler{
 			events.RPCClaim:   handler(s.rules.HandleClaims),

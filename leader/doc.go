@@ -11,8 +11,8 @@
 //	    and nothing after its connection ended, the log's message at its cursor
 //	    is not the one it folded, or the lease is lost.
 //	L4  An answer leaves, and a message to a worker, when what it rests on is in
-//	    the log: at the acknowledgement where acknowledged means kept, else when
-//	    the leader's own reader has given the frame back.
+//	    the log: at the acknowledgement where acknowledged means kept for as long
+//	    as the term lives, else when the leader's own reader has given it back.
 //	L5  What is owed is in the folded state. Everything else in memory (requests,
 //	    alarms, the wheel) only says where to look first, and may be lost.
 //	L6  A decision that cannot be made is parked alone: an incident is recorded

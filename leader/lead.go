@@ -60,7 +60,8 @@ type appendResult struct {
 
 // checkResult is what the log says of a term.
 type checkResult struct {
-	sent   int64 // monotonic, before it was asked
+	sent   int64  // monotonic, before it was asked
+	folded uint64 // the cursor then: the log ends there or later
 	led    *events.Message
 	cursor *events.Message // the message at the cursor, if there is one
 	info   events.Info
@@ -571,7 +572,7 @@ func (t *term) onTick(ctx context.Context) {
 func (t *term) check(ctx context.Context, cursor uint64, flying bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	r := checkResult{sent: t.s.Monotonic()}
+	r := checkResult{sent: t.s.Monotonic(), folded: cursor}
 	r.led, r.err = t.x.log.LastLed(ctx)
 	if r.err == nil && !flying {
 		r.cursor, r.err = t.x.log.Get(ctx, cursor)
@@ -602,8 +603,8 @@ func (t *term) onCheck(r checkResult) error {
 		return fmt.Errorf("%w: the last led is %d of term %s", errAgain, r.led.Seq, r.led.Term)
 	case r.cursor != nil && r.cursor.Seq == s.state.Meta().Cursor && !s.state.Folded(r.cursor):
 		return fmt.Errorf("%w: sequence %d is another message than the one folded", errAgain, r.cursor.Seq)
-	case r.info.Last < s.state.Meta().Cursor && t.flight == nil && r.cursor == nil:
-		return fmt.Errorf("%w: the log ends at %d, folded was up to %d", errAgain, r.info.Last, s.state.Meta().Cursor)
+	case r.info.Last < r.folded:
+		return fmt.Errorf("%w: the log ends at %d, folded was up to %d", errAgain, r.info.Last, r.folded)
 	case r.info.MaxAge > 0 && r.info.Now.Sub(time.Unix(0, s.state.Meta().LedAt)) > r.info.MaxAge/4:
 		return fmt.Errorf("%w: the led gets old", errAgain) // a led that expires takes the fence with it
 	case nearEnd(&r.info) && t.fence < r.info.First+(r.info.Last-r.info.First)/4:

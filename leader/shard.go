@@ -51,9 +51,11 @@ type Config struct {
 	// while it is away: a term ends with its connection.
 	Connect func(ctx context.Context) (*nats.Conn, error)
 	Stream  events.StreamOptions
-	// AcksKept says that an acknowledged message can not be lost: the stream
-	// syncs before it answers. Else a frame is acted on only when it was read
-	// back.
+	// AcksKept says that an acknowledged message can not be lost while the term
+	// lives: the stream syncs before it answers, or it is on one server, to which
+	// this process is connected, so that whatever loses a tail ends the connection
+	// too (model-leader: CONN=1). Else a frame is acted on only when it was read
+	// back (CONN=0).
 	AcksKept bool
 
 	Views  *projector.Views
