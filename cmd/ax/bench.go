@@ -39,6 +39,7 @@ type benchResult struct {
 	RSSMiB         float64     `json:"rss_mib"` // highest of the process so far
 	BytesPerInst   float64     `json:"bytes_per_instance"`
 	EventsPerFrame float64     `json:"events_per_frame"`
+	Terms          uint64      `json:"terms"` // leaderships: more than one is a fault
 }
 
 type benchDelay struct {
@@ -56,6 +57,9 @@ func delays(d []time.Duration) benchDelay {
 	return benchDelay{at(0.50), at(0.99), at(1)}
 }
 
+// benchTable is a result that people can read.
+type benchTable interface{ table(w io.Writer) }
+
 // benchOptions say what to measure.
 type benchOptions struct {
 	instances  int64
@@ -65,6 +69,7 @@ type benchOptions struct {
 	seconds    int
 	dir        string
 	profile    string
+	keep       bool // the folder, when the bench stops
 }
 
 func (c *cli) benchCommand() *cobra.Command {
@@ -73,7 +78,7 @@ func (c *cli) benchCommand() *cobra.Command {
 		Short: "Measure this machine: everything in one process, in a folder that is deleted afterwards",
 	}
 	var o benchOptions
-	add := func(sub *cobra.Command, run func(context.Context, *benchOptions) (*benchResult, error)) {
+	add := func(sub *cobra.Command, run func(context.Context, *benchOptions) (benchTable, error)) {
 		sub.Args = cobra.NoArgs
 		sub.Flags().IntVar(&o.slots, "slots", 500, "slots of the worker")
 		sub.Flags().StringVar(&o.durability, "durability", "fsync", "fsync, or interval=1s")
@@ -95,17 +100,20 @@ func (c *cli) benchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.print(r, func(w io.Writer) { r.table(w) })
+			return c.print(r, r.table)
 		}
 		cmd.AddCommand(sub)
 	}
 	throughput := &cobra.Command{Use: "throughput", Short: "Whole lives of instances a second: fired, dispatched, started, succeeded"}
 	throughput.Flags().Int64Var(&o.instances, "instances", 100_000, "instances to run")
-	add(throughput, benchThroughput)
+	add(throughput, func(ctx context.Context, o *benchOptions) (benchTable, error) { return benchThroughput(ctx, o) })
 	latency := &cobra.Command{Use: "latency", Short: "From due time to handler start at a steady rate"}
 	latency.Flags().IntVar(&o.rate, "rate", 500, "due times a second")
 	latency.Flags().IntVar(&o.seconds, "seconds", 20, "how long")
-	add(latency, benchLatency)
+	add(latency, func(ctx context.Context, o *benchOptions) (benchTable, error) { return benchLatency(ctx, o) })
+	rebuild := &cobra.Command{Use: "rebuild", Short: "Views from an existing log: anew, and from a snapshot"}
+	rebuild.Flags().Int64Var(&o.instances, "instances", 100_000, "instances in the log, four events each")
+	add(rebuild, func(ctx context.Context, o *benchOptions) (benchTable, error) { return benchRebuild(ctx, o) })
 	return cmd
 }
 
@@ -122,10 +130,12 @@ func (r *benchResult) table(w io.Writer) {
 	fmt.Fprintf(w, "highest RSS          %10.0f MiB\n", r.RSSMiB)
 	fmt.Fprintf(w, "stored per instance  %10.0f B\n", r.BytesPerInst)
 	fmt.Fprintf(w, "events per frame     %10.1f\n", r.EventsPerFrame)
+	fmt.Fprintf(w, "leaderships          %10d\n", r.Terms)
 }
 
 // bench is a server with a worker in one process.
 type bench struct {
+	dir    string
 	server *ax.Server
 	client *ax.Client
 	funcs  *workers.Funcs
@@ -148,6 +158,10 @@ func startBench(ctx context.Context, o *benchOptions, started func(*events.Run))
 		for _, f := range slices.Backward(closers) {
 			errs = append(errs, f())
 		}
+		closers = nil
+		if o.keep {
+			return errors.Join(errs...)
+		}
 		return errors.Join(append(errs, os.RemoveAll(dir))...)
 	}
 	defer func() {
@@ -165,7 +179,7 @@ func startBench(ctx context.Context, o *benchOptions, started func(*events.Run))
 		return nil, err
 	}
 	closers = append(closers, func() error { nc.Close(); return nil })
-	b := &bench{server: s, client: ax.NewClient(nc, s.Address(), "bench"), funcs: &workers.Funcs{}, stop: stop}
+	b := &bench{dir: dir, server: s, client: ax.NewClient(nc, s.Address(), "bench"), funcs: &workers.Funcs{}, stop: stop}
 	if err := s.WaitReady(ctx); err != nil {
 		return nil, err
 	}
@@ -240,71 +254,24 @@ func readUsage() processUsage {
 func benchThroughput(ctx context.Context, o *benchOptions) (*benchResult, error) {
 	var mu sync.Mutex
 	var late []time.Duration
-	var started atomic.Int64
-	wake := make(chan struct{}, 1)
+	l := newLoad(o)
 	b, err := startBench(ctx, o, func(r *events.Run) {
 		d := time.Since(time.UnixMilli(r.Due))
 		mu.Lock()
 		late = append(late, d)
 		mu.Unlock()
-		started.Add(1)
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		l.onStart()
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := b.define(ctx, "bench", &events.TaskSpec{
-		Executor: events.ExecutorSpec{Kind: "func", Config: json.RawMessage(`{"name":"noop"}`)},
-		Overlap:  events.OverlapSpec{Policy: events.OverlapAllow},
-	}); err != nil {
+	if err := l.define(ctx, b); err != nil {
 		return nil, err
 	}
-	params := `{"payload":"` + strings.Repeat("x", 86) + `"}` // 100 bytes
 	before, bytesBefore, framesBefore, eventsBefore := readUsage(), b.bytes(ctx), b.server.Shard().Count.Frames.Load(), b.server.Shard().Count.Events.Load()
 	began := time.Now()
-	// Several requests are under way at once, and so many instances wait that no
-	// slot is ever empty.
-	const size, askers = 100, 4
-	var fired atomic.Int64
-	errs := make(chan error, askers)
-	for range askers {
-		go func() {
-			for {
-				n := min(size, o.instances-fired.Add(size)+size)
-				if n <= 0 {
-					errs <- nil
-					return
-				}
-				for fired.Load()-started.Load() > int64(2*o.slots+askers*size) {
-					select {
-					case <-wake:
-					case <-ctx.Done():
-						errs <- ctx.Err()
-						return
-					case <-time.After(5 * time.Millisecond):
-					}
-				}
-				commands := make([]events.Command, n)
-				for i := range commands {
-					commands[i] = events.Command{Verb: events.VerbTrigger, Name: "bench", Params: params}
-				}
-				if _, err := b.client.Do(ctx, commands...); err != nil {
-					errs <- err
-					return
-				}
-			}
-		}()
-	}
-	for range askers {
-		if err := <-errs; err != nil {
-			return nil, err
-		}
-	}
-	if err := b.finished(ctx, "bench", o.instances); err != nil {
+	if err := l.run(ctx, b); err != nil {
 		return nil, err
 	}
 	elapsed := time.Since(began)
@@ -317,6 +284,7 @@ func benchThroughput(ctx context.Context, o *benchOptions) (*benchResult, error)
 		InstancesPerS: float64(o.instances) / elapsed.Seconds(), EventsPerS: 4 * float64(o.instances) / elapsed.Seconds(), RawPerS: b.raw,
 		LatencyMs: delays(late), CPUPer1000: (after.cpu - before.cpu).Seconds() / float64(o.instances) * 1000, RSSMiB: after.rss,
 		BytesPerInst: float64(b.bytes(ctx)-bytesBefore) / float64(o.instances), EventsPerFrame: float64(evs) / float64(max(frames, 1)),
+		Terms: b.server.Shard().Count.Terms.Load(),
 	}, nil
 }
 
@@ -388,6 +356,7 @@ func benchLatency(ctx context.Context, o *benchOptions) (*benchResult, error) {
 		InstancesPerS: float64(n) / secs, EventsPerS: float64(evs) / secs, RawPerS: b.raw, RawSyncMs: &raw, LatencyMs: lateness,
 		CPUPer1000: (after.cpu - before.cpu).Seconds() / float64(n) * 1000, RSSMiB: after.rss,
 		BytesPerInst: float64(bytes) / float64(n), EventsPerFrame: float64(evs) / float64(max(frames, 1)),
+		Terms: b.server.Shard().Count.Terms.Load(),
 	}, nil
 }
 
