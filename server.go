@@ -231,8 +231,8 @@ func (s *Server) makeShard(logSize int64, key ed25519.PrivateKey) error {
 	}
 	cfg := leader.Config{
 		Address: s.addr, Server: s.opt.Name,
-		Connect:  s.connectOnce,
-		Stream:   events.StreamOptions{MaxBytes: logSize, MaxAge: s.opt.MaxAge},
+		Connect: s.connectOnce,
+		Stream:  events.StreamOptions{MaxBytes: logSize, MaxAge: s.opt.MaxAge},
 		// The log of a NATS server in this process loses nothing that was acknowledged
 		// without ending this process's connection, and the term with it.
 		AcksKept: s.opt.Durability.Sync || s.nats != nil,

@@ -55,6 +55,9 @@ type Worker struct {
 	held  map[heldKey]*run     // from before the first claim until the outcome is answered
 	taken map[events.Group]int // slots in use: claims under way and runs
 	pulls map[events.Group]*puller
+	// newLeader ends when another leader begins, whom leaderBegins announces.
+	newLeader    context.Context
+	leaderBegins context.CancelFunc
 
 	beatNumber atomic.Int64
 	fresh      atomic.Int64 // monotonic: when the last beat that was answered was sent; 0: none
@@ -141,6 +144,7 @@ func New(cfg Config) (*Worker, error) {
 		held: map[heldKey]*run{}, taken: map[events.Group]int{}, pulls: map[events.Group]*puller{}, executors: map[executorKey]Executor{}, beatNow: make(chan struct{}, 1), refused: make(chan error, 1),
 		claims: map[events.Group]chan *run{}, reports: make(chan *run, 100_000),
 	}
+	w.newLeader, w.leaderBegins = context.WithCancel(context.Background())
 	for g, n := range cfg.Groups {
 		w.claims[g] = make(chan *run, 2*n)
 	}
@@ -271,6 +275,7 @@ func (w *Worker) listen(ctx context.Context) ([]*nats.Subscription, error) {
 	for subject, heard := range map[string]func(){
 		w.cfg.Address.Stop(w.cfg.Name): w.nudgeBeat,
 		w.cfg.Address.FeedLedAll(): func() {
+			w.askAgain() // what the old leader was asked it answers no more
 			w.nudgeBeat()
 			w.wakePullers() // the new leader has made the work stream, if it was gone
 		},

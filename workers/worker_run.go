@@ -160,15 +160,28 @@ func (w *Worker) stopped(r *run) bool {
 	return r.stop
 }
 
-// request asks a shard's leader and reads its answer.
+// request asks a shard's leader and reads its answer. It gives up when another
+// leader begins.
 func (w *Worker) request(ctx context.Context, verb string, g events.Group, body []byte, decode func([]byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	w.mu.Lock()
+	newLeader := w.newLeader
+	w.mu.Unlock()
+	defer context.AfterFunc(newLeader, cancel)()
 	msg, err := w.nc.RequestWithContext(ctx, w.cfg.Address.RPC(w.shard, verb, g), body)
 	if err != nil {
 		return err
 	}
 	return decode(msg.Data)
+}
+
+// askAgain ends the requests that are under way; each is made again.
+func (w *Worker) askAgain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaderBegins()
+	w.newLeader, w.leaderBegins = context.WithCancel(context.Background())
 }
 
 // start runs an attempt that got `go`, unless the run lease is over or it was
