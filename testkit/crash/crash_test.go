@@ -67,17 +67,6 @@ func task(t *testing.T, name string, spec events.TaskSpec) events.Command {
 	return events.Command{Verb: events.VerbDefine, Definition: body}
 }
 
-// group makes the command that defines a group.
-func group(t *testing.T, name string, limit int64) events.Command {
-	t.Helper()
-	d := events.Definition{APIVersion: events.APIVersion, Kind: events.ObjectGroup, Metadata: events.Metadata{Name: name}, Group: &events.GroupSpec{Limit: limit}}
-	body, err := d.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return events.Command{Verb: events.VerbDefine, Definition: body}
-}
-
 func shell(command string) events.ExecutorSpec {
 	return events.ExecutorSpec{Kind: "shell", Config: []byte(fmt.Sprintf(`{"command":%q}`, command))}
 }

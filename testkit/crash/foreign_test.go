@@ -73,7 +73,7 @@ func TestForeignFramesAreRecordedAndChangeNothing(t *testing.T) {
 			return err
 		}},
 		{"a frame of an old term", func() error {
-			_, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: addr.Log(0), Header: nats.Header(old.Header), Data: old.Data})
+			_, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: addr.Log(0), Header: old.Header, Data: old.Data})
 			return err
 		}},
 		{"garbage as a leadership", func() error {
