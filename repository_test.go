@@ -55,7 +55,7 @@ var rooms = map[string]room{
 	},
 	"workers": {
 		may:     []string{"events", "projector"},
-		modules: []string{"github.com/nats-io/nats.go", "github.com/cenkalti/backoff/v4"},
+		modules: []string{"golang.org/x/sys", "github.com/nats-io/nats.go", "github.com/cenkalti/backoff/v4"},
 		why:     "rules about work are decided from the folded state; the runtime speaks the protocol only",
 	},
 	"replay": {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ax-scheduler/ax/workers/internal/supervise"
 )
 
 // MaxShellOutput is how much of a command's output its result keeps: the first
@@ -81,8 +83,9 @@ type shellResult struct {
 // itself has ended, held by what it left behind.
 const pipeGrace = time.Second
 
-// Run implements Executor: it runs the command in a process group of its own,
-// ends the group by TERM when the context ends and by KILL when Killed says so, and captures standard output and standard error together.
+// Run implements Executor: it runs the command under a supervisor, ends it and all
+// that it has started by TERM when the context ends and by KILL when Killed says
+// so, and captures standard output and standard error together.
 func (x *shellExecutor) Run(ctx context.Context, a *Attempt) (json.RawMessage, error) {
 	args := append(append([]string(nil), x.config.Shell[1:]...), x.config.Command)
 	cmd := exec.Command(x.config.Shell[0], args...)
@@ -94,27 +97,54 @@ func (x *shellExecutor) Run(ctx context.Context, a *Attempt) (json.RawMessage, e
 	out := &cappedOutput{limit: MaxShellOutput}
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = pipeGrace
-	ownGroup(cmd)
 
-	err := runInGroup(ctx, cmd)
-	result := shellResult{ExitCode: -1, Output: out.String()}
-	if cmd.ProcessState != nil {
-		result.ExitCode = cmd.ProcessState.ExitCode()
-	}
+	ending, err := runCommand(ctx, cmd)
+	result := shellResult{ExitCode: ending.Code, Output: out.String()}
 	body, merr := json.Marshal(result)
 	if merr != nil {
 		return nil, merr
 	}
-	var exit *exec.ExitError
 	switch {
-	case errors.Is(err, exec.ErrWaitDelay):
-		err = nil // it ended well and left something behind that held its output
-	case errors.As(err, &exit):
-		err = fmt.Errorf("command ended with %s: %s", exit.ProcessState, lastLine(result.Output))
-	case err != nil:
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay): // that: something held its output
 		err = fmt.Errorf("command did not start: %w", err)
+	case ending.Code != 0:
+		err = fmt.Errorf("command ended with %s: %s", ending.Text, lastLine(result.Output))
+	default:
+		err = nil
 	}
 	return body, err
+}
+
+// runCommand returns when the command and everything that it has started have
+// ended, or it could not be started.
+func runCommand(ctx context.Context, cmd *exec.Cmd) (supervise.Ending, error) {
+	if ctx.Err() != nil {
+		return supervise.Ending{Code: -1}, context.Cause(ctx)
+	}
+	p, err := supervise.Start(cmd)
+	if err != nil {
+		return supervise.Ending{Code: -1}, err
+	}
+	ended := make(chan struct{})
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case <-ended:
+			return
+		case <-ctx.Done():
+		}
+		p.Terminate()
+		select {
+		case <-ended:
+		case <-Killed(ctx):
+			p.Kill()
+		}
+	}()
+	ending, err := p.Wait()
+	close(ended)
+	<-told
+	return ending, err
 }
 
 // environment is declared and clean: nothing of the worker's own gets in.

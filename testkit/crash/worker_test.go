@@ -56,9 +56,6 @@ func TestAWorkerThatIsGoneLosesItsAttempts(t *testing.T) {
 // What a command has started in the background ends, too, when the command's
 // worker is killed.
 func TestWhatACommandStartedEndsWithItsKilledWorker(t *testing.T) {
-	// The kernel ends the command itself with its worker (Pdeathsig), not what that
-	// has started. That needs a supervisor per command, which is its own issue.
-	t.Skip("the supervisor of commands is not built yet")
 	t.Parallel()
 	ps := testkit.NewProcesses(t)
 	n := ps.NATS()
