@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -227,7 +228,8 @@ func (l *JetStreamLog) Read(ctx context.Context, from uint64) (Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reader of %s: %w", l.log, err)
 	}
-	r := &jetStreamReader{log: l, next: from, c: make(chan *Message, 64), stop: make(chan struct{})}
+	r := &jetStreamReader{log: l, c: make(chan *Message, 64), stop: make(chan struct{})}
+	r.next.Store(from)
 	r.consume, err = cons.Consume(r.handle,
 		jetstream.PullMaxMessagesWithBytesLimit(readAheadMessages, readAheadBytes),
 		jetstream.PullHeartbeat(readHeartbeat),
@@ -243,7 +245,7 @@ func (l *JetStreamLog) Read(ctx context.Context, from uint64) (Reader, error) {
 // blocks while the channel is full, which holds back further pulls.
 type jetStreamReader struct {
 	log     *JetStreamLog
-	next    uint64
+	next    atomic.Uint64
 	c       chan *Message
 	consume jetstream.ConsumeContext
 
@@ -260,8 +262,9 @@ func (r *jetStreamReader) handle(msg jetstream.Msg) {
 		r.end(fmt.Errorf("reader of %s: %w", r.log.log, err))
 		return
 	}
-	if meta.Sequence.Stream != r.next {
-		r.end(&GapError{Want: r.next, Have: meta.Sequence.Stream})
+	next := r.next.Load()
+	if meta.Sequence.Stream != next {
+		r.end(&GapError{Want: next, Have: meta.Sequence.Stream})
 		return
 	}
 	r.mu.Lock()
@@ -270,10 +273,26 @@ func (r *jetStreamReader) handle(msg jetstream.Msg) {
 		return
 	}
 	select {
-	case r.c <- r.log.message(msg.Subject(), r.next, meta.Timestamp, msg.Headers(), msg.Data()):
-		r.next++
+	case r.c <- r.log.message(msg.Subject(), next, meta.Timestamp, msg.Headers(), msg.Data()):
+		r.next.Add(1)
 	case <-r.stop:
 	}
+}
+
+// missing gives a GapError if the stream has lost a message, though it goes on
+// behind it or says so: a consumer waits for ever for the first that is missing at
+// its end.
+func (l *JetStreamLog) missing(seq uint64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), readHeartbeat)
+	defer cancel()
+	info, err := l.Info(ctx)
+	if err != nil || info.Last < seq {
+		return nil // what is wrong with the connection is noticed elsewhere
+	}
+	if _, err := l.Get(ctx, seq); errors.Is(err, ErrNotFound) {
+		return &GapError{Want: seq, Have: info.Last + 1}
+	}
+	return nil
 }
 
 func (r *jetStreamReader) end(err error) {
@@ -286,10 +305,25 @@ func (r *jetStreamReader) end(err error) {
 // watch ends the reader's parts in the order that is safe: no more pulls, then
 // no more sends, then the channel, then the consumer on the server.
 func (r *jetStreamReader) watch(consumer string) {
-	select {
-	case <-r.stop:
-	case <-r.consume.Closed():
-		r.end(fmt.Errorf("reader of %s: %w", r.log.log, nats.ErrConnectionClosed))
+	tick := time.NewTicker(readHeartbeat)
+	defer tick.Stop()
+	seen := uint64(0)
+	for running := true; running; {
+		select {
+		case <-r.stop:
+			running = false
+		case <-r.consume.Closed():
+			r.end(fmt.Errorf("reader of %s: %w", r.log.log, nats.ErrConnectionClosed))
+			running = false
+		case <-tick.C:
+			next := r.next.Load()
+			if next == seen && len(r.c) == 0 {
+				if err := r.log.missing(next); err != nil {
+					r.end(err)
+				}
+			}
+			seen = next
+		}
 	}
 	r.consume.Stop()
 	r.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -73,6 +74,10 @@ func Verify(ctx context.Context, log events.Log, dump io.Reader, open func() (*p
 		until.Seq = info.Last
 	}
 	marks, err := checkpoints(ctx, log, until.Seq)
+	if broken(err) {
+		problem("%v", err)
+		return rep, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +119,10 @@ func Verify(ctx context.Context, log events.Log, dump io.Reader, open func() (*p
 		}
 		return nil
 	})
+	if broken(err) {
+		problem("%v", err)
+		return rep, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +146,13 @@ func Verify(ctx context.Context, log events.Log, dump io.Reader, open func() (*p
 	}
 	rep.Clean = len(rep.Problems) == 0 && len(rep.Differences) == 0
 	return rep, nil
+}
+
+// broken reports whether an error is what Verify looks for: a log that was changed
+// or has lost something.
+func broken(err error) bool {
+	var gap *events.GapError
+	return errors.As(err, &gap) || errors.Is(err, projector.ErrChain) || errors.Is(err, projector.ErrOutOfOrder)
 }
 
 // checkpoints finds the checkpoints with a digest, by the sequence they are of.

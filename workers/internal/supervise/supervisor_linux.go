@@ -103,7 +103,7 @@ func supervise(path string, args []string) int {
 	case <-reaped:
 	case <-gone: // or only such as cannot be ended
 	}
-	if status.Signaled() {
+	if status.Signaled() { //nolint:misspell // that is what syscall calls it
 		say(saidSignal, int(status.Signal()))
 	} else {
 		say(saidExit, status.ExitStatus())
