@@ -56,10 +56,13 @@ type simOffer struct {
 // SimStart is when a Sim begins: a Monday, a minute before noon.
 var SimStart = time.Date(2026, 11, 30, 11, 59, 0, 0, time.UTC)
 
-// NewSim makes AX in memory, leading, at SimStart.
+// simFraction is what a Sim's clock is past a whole millisecond, as real ones are.
+const simFraction = 345_678 * time.Nanosecond
+
+// NewSim makes AX in memory, leading, right after SimStart.
 func NewSim(t testing.TB) *Sim {
 	t.Helper()
-	s := &Sim{t: t, Server: "s1", wall: SimStart.UnixNano(), mono: int64(time.Hour)}
+	s := &Sim{t: t, Server: "s1", wall: SimStart.Add(simFraction).UnixNano(), mono: int64(time.Hour)}
 	s.Log = events.NewMemoryLog(func() time.Time { return time.Unix(0, s.wall) })
 	views, err := projector.OpenViews(projector.Options{})
 	if err != nil {

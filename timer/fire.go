@@ -86,13 +86,18 @@ func (f *Fires) stop(t *projector.Trigger, err error, yield func(*events.Event) 
 }
 
 // next asks a calendar for the next due time after a time, both Unix
-// milliseconds; 0: none will come.
+// milliseconds; 0: none will come. A calendar that does not move on is an error: it
+// would be asked for ever.
 func next(cal Calendar, after int64) (int64, error) {
 	t, err := cal.Next(time.UnixMilli(after).UTC())
 	if err != nil || t.IsZero() {
 		return 0, err
 	}
-	return t.UnixMilli(), nil
+	due := t.UnixMilli()
+	if due <= after {
+		return 0, fmt.Errorf("the calendar gives %s as the due time after %s", t.Format(time.RFC3339Nano), time.UnixMilli(after).UTC().Format(time.RFC3339Nano))
+	}
+	return due, nil
 }
 
 // plan finds a trigger's next due time: the first after its position, the moment
