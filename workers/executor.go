@@ -64,7 +64,8 @@ var (
 	ErrSuperseded = errors.New("superseded: the attempt is over for the leader")
 	// ErrLeaseOver: no leader has answered a beat for a run lease.
 	ErrLeaseOver = errors.New("run lease is over: no leader has answered")
-	// ErrShutdown: the worker goes away.
+	// ErrShutdown: the worker goes away. What ends for it has not failed: it runs
+	// again elsewhere, and counts as lost.
 	ErrShutdown = errors.New("the worker is shutting down")
 )
 

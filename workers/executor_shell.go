@@ -162,7 +162,7 @@ func (x *shellExecutor) environment(a *Attempt) []string {
 	env["AX_TRIGGER"] = string(a.Trigger)
 	env["AX_DUE"] = a.Due.UTC().Format(time.RFC3339Nano)
 	env["AX_KEY"] = a.Key
-	env["AX_TOKEN"] = strconv.FormatUint(a.Token, 10)
+	env["AX_FENCING_TOKEN"] = strconv.FormatUint(a.Token, 10)
 	if len(a.Params) <= 64<<10 { // the kernel bounds a variable at 128 KiB
 		env["AX_PARAMS"] = string(a.Params)
 	}

@@ -96,7 +96,7 @@ func TestShellEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"FROM_WORKER=yes", "MINE=1", "AX_TASK=report", "AX_TRIGGER=daily", "AX_ATTEMPT=2", "AX_TOKEN=7", "AX_KEY=k",
+		"FROM_WORKER=yes", "MINE=1", "AX_TASK=report", "AX_TRIGGER=daily", "AX_ATTEMPT=2", "AX_FENCING_TOKEN=7", "AX_KEY=k",
 		"AX_DUE=2026-03-29T01:00:00Z", "AX_INSTANCE=report@daily@2026-03-29T01:00:00Z", `AX_PARAMS={"a":1}`, "PATH=",
 	} {
 		if !strings.Contains("\n"+r.Output, "\n"+want) {

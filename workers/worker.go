@@ -63,7 +63,8 @@ type Worker struct {
 	fresh      atomic.Int64 // monotonic: when the last beat that was answered was sent; 0: none
 	beatNow    chan struct{}
 	stopping   atomic.Bool
-	refused    chan error // a newer process has our name
+	released   atomic.Bool // attempts were let go that run again elsewhere
+	refused    chan error  // a newer process has our name
 
 	claims  map[events.Group]chan *run
 	reports chan *run
@@ -221,6 +222,9 @@ func (w *Worker) drain(serve context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	asked := false
+	if n := w.inHand(); n > 0 {
+		w.log.Info("ending; waiting for what runs", "attempts", n, "atMost", w.cfg.DrainTimeout)
+	}
 	for w.inHand() > 0 {
 		select {
 		case <-tick.C:
@@ -237,6 +241,12 @@ func (w *Worker) drain(serve context.Context) {
 		}
 	}
 	w.running.Wait()
+	if w.released.Load() {
+		// Two beats without an attempt are the proof that it runs here no more.
+		for range 2 {
+			w.beat(serve)
+		}
+	}
 }
 
 func (w *Worker) inHand() int {

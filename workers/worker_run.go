@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -217,6 +218,17 @@ func (w *Worker) execute(ctx context.Context, r *run) {
 	}
 	result, err := w.runExecutor(ctx, r, timeout)
 	limit.Stop()
+	if err != nil && errors.Is(context.Cause(ctx), ErrShutdown) {
+		// It did not fail: it has ended, is let go, and runs again elsewhere.
+		w.mu.Lock()
+		r.cancel(nil)
+		r.kill.kill()
+		w.mu.Unlock()
+		w.Count.Dropped.Add(1)
+		w.released.Store(true)
+		w.drop(r)
+		return
+	}
 	report := outcomeOf(ctx, result, err)
 	report.Instance, report.Attempt, report.Offer, report.Nonce = r.key.instance, r.key.attempt, r.key.offer, r.nonce
 	w.mu.Lock()

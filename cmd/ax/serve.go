@@ -251,7 +251,7 @@ func (c *cli) workerCommand() *cobra.Command {
 				w.name = defaultWorkerName()
 			}
 			if len(w.shell) == 0 {
-				fmt.Fprintln(c.err, "ax: this worker has no executor: allow commands with --shell PATTERN, or '*' for any")
+				return failWith(exitUsage, "this worker could run nothing: allow commands with --shell PATTERN, or --shell '*' for any")
 			}
 			worker, err := c.newWorker(&w, func(ctx context.Context) (*nats.Conn, error) {
 				return patiently(ctx, log, func() (*nats.Conn, error) { return c.connect(ax.Reconnecting()...) })

@@ -22,6 +22,9 @@ import (
 // runLease of the workers of these tests: the shortest there is.
 const runLease = 6 * time.Second
 
+// drain is how long a worker that is asked to end waits for what it runs.
+const drain = time.Second
+
 // again is the promise: what a lost worker ran runs again within a run lease and
 // three seconds.
 const again = runLease + 3*time.Second
@@ -40,6 +43,7 @@ func TestAWorkerThatIsGoneLosesItsAttempts(t *testing.T) {
 	t.Run("workers", func(t *testing.T) {
 		t.Run("killed", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "killed").killed("alone") })
 		t.Run("killed and started again", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "restarted").restarted() })
+		t.Run("asked to end", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "asked").askedToEnd() })
 		t.Run("stopped", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "stopped").stopped() })
 		t.Run("cut off in silence", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "silence").cutOff((*testkit.Proxy).Silence) })
 		t.Run("cut off with resets", func(t *testing.T) { t.Parallel(); newLoss(t, ps, s, n, "resets").cutOff((*testkit.Proxy).Break) })
@@ -91,7 +95,7 @@ func newLoss(t *testing.T, ps *testkit.Processes, s *testkit.Server, n *testkit.
 	}
 	l.proxy = testkit.NewProxy(t, ps.Port(), n.Addr)
 	lease := []string{"--run-lease", runLease.String(), "--group", name + "=16"}
-	l.victim = ps.Worker(name+"-victim", ps.URL(l.proxy.Addr), lease...)
+	l.victim = ps.Worker(name+"-victim", ps.URL(l.proxy.Addr), append(lease, "--drain", drain.String())...)
 	l.other = ps.Worker(name+"-other", n.URL, lease...)
 	// The first attempt lasts for ever: as the command itself, or as a child of
 	// it. Each process of a run writes its number into a file; the next attempt is
@@ -310,6 +314,16 @@ func (l *loss) restarted() {
 	l.runAgain(hurt, time.Since(hurt)+time.Second, events.ReasonNewProcess)
 	l.ended(time.Second)
 	l.works()
+}
+
+// askedToEnd: what does not end by itself while its worker ends has not failed. It is
+// ended, let go, and runs again elsewhere without waiting for the run lease.
+func (l *loss) askedToEnd() {
+	l.begin("alone", "parent")
+	hurt := time.Now()
+	l.victim.End()
+	l.ended(0)
+	l.runAgain(hurt, drain+3*time.Second, events.ReasonOmitted)
 }
 
 func (l *loss) stopped() {
