@@ -197,6 +197,10 @@ func (n natsLogger) Noticef(format string, v ...any) {
 	n.l.Debug(fmt.Sprintf(format, v...), "part", "nats")
 }
 func (n natsLogger) Warnf(format string, v ...any) {
+	if text := fmt.Sprintf(format, v...); strings.Contains(text, "prior state file") {
+		n.l.Debug(text, "part", "nats") // after a kill it reads its messages instead
+		return
+	}
 	n.l.Warn(fmt.Sprintf(format, v...), "part", "nats")
 }
 func (n natsLogger) Fatalf(format string, v ...any) {

@@ -115,6 +115,19 @@ func (f *Fires) plan(s *projector.State, t *projector.Trigger, yield func(*event
 	if err != nil {
 		return f.stop(t, err, yield)
 	}
+	if text.Once != nil && due == 0 {
+		// The only due time it has was over before it could fire: that is said.
+		switch at, err := next(cal, t.Position); {
+		case err != nil:
+			return f.stop(t, err, yield)
+		case at != 0:
+			reason := events.ReasonMisfire
+			if at > t.DefinedAt/1000 {
+				reason = events.ReasonPaused
+			}
+			return yield(&events.Event{Kind: events.KindSkipped, Task: t.Task, Trigger: t.Trigger, From: at, Due: at, Count: 1, Reason: reason})
+		}
+	}
 	return yield(&events.Event{Kind: events.KindPlanned, Task: t.Task, Trigger: t.Trigger, Version: t.Version, Due: from, Next: due})
 }
 

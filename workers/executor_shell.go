@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"os/user"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ax-scheduler/ax/workers/internal/supervise"
@@ -29,15 +33,18 @@ type ShellConfig struct {
 	Stdin string `json:"stdin,omitempty"`
 	// Env is set in the command's environment, beside PATH, HOME and AX_*.
 	Env map[string]string `json:"env,omitempty"`
-	// Dir is the working folder. Default: the worker's.
+	// Dir is the working folder; "~" is the command's HOME. Default: the worker's.
 	Dir string `json:"dir,omitempty"`
 }
 
 // Shells is the executor kind shell. It is off unless commands are allowed:
 // whoever may define tasks may then run programs as the worker's user.
 type Shells struct {
-	// Allow lists patterns of commands that may run: "*" is any, a pattern that
-	// ends in "*" a prefix, another the command itself. Empty: none.
+	// Allow lists patterns of commands that may run: "*" is any; a pattern that ends
+	// in "*" allows plain words behind its beginning (letters, digits and _./:=@%+,-,
+	// no ".." and nothing that a shell would take for more); another is the command
+	// itself. Where "*" is not allowed, a definition may not name another shell, nor
+	// set an environment. Empty: none.
 	Allow []string
 	// Env is the environment that every command has.
 	Env map[string]string
@@ -49,8 +56,13 @@ func (s *Shells) Factory(config json.RawMessage) (Executor, error) {
 	if err := json.Unmarshal(config, &c); err != nil || c.Command == "" {
 		return nil, Permanent(fmt.Errorf("executor shell: want {command: ...}, have %.200s", config))
 	}
-	if !s.allowed(c.Command) {
-		return nil, Permanent(fmt.Errorf("this worker does not run the command %.100q; start it with --shell and a pattern that allows it", c.Command))
+	if !slices.Contains(s.Allow, "*") {
+		if !s.allowed(c.Command) {
+			return nil, Permanent(fmt.Errorf("this worker does not run the command %.100q; start it with --shell and a pattern that allows it", c.Command))
+		}
+		if len(c.Shell) > 0 || len(c.Env) > 0 {
+			return nil, Permanent(fmt.Errorf("this worker runs the command %.100q in its own shell and environment only: leave out shell and env, or start it with --shell '*'", c.Command))
+		}
 	}
 	if len(c.Shell) == 0 {
 		c.Shell = []string{"/bin/sh", "-c"}
@@ -60,13 +72,17 @@ func (s *Shells) Factory(config json.RawMessage) (Executor, error) {
 
 func (s *Shells) allowed(command string) bool {
 	for _, p := range s.Allow {
-		prefix, any := strings.CutSuffix(p, "*")
-		if command == p || any && strings.HasPrefix(command, prefix) {
+		prefix, open := strings.CutSuffix(p, "*")
+		rest, is := strings.CutPrefix(command, prefix)
+		if command == p || open && is && plainWords.MatchString(rest) && !strings.Contains(rest, "..") {
 			return true
 		}
 	}
 	return false
 }
+
+// plainWords mean nothing to a shell but themselves.
+var plainWords = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+, -]*$`)
 
 type shellExecutor struct {
 	config ShellConfig
@@ -89,8 +105,11 @@ const pipeGrace = time.Second
 func (x *shellExecutor) Run(ctx context.Context, a *Attempt) (json.RawMessage, error) {
 	args := append(append([]string(nil), x.config.Shell[1:]...), x.config.Command)
 	cmd := exec.Command(x.config.Shell[0], args...)
-	cmd.Dir = x.config.Dir
-	cmd.Env = x.environment(a)
+	env := x.environment(a)
+	cmd.Env = listOf(env)
+	if cmd.Dir = x.config.Dir; cmd.Dir == "~" {
+		cmd.Dir = env["HOME"]
+	}
 	if x.config.Stdin != "" {
 		cmd.Stdin = strings.NewReader(x.config.Stdin)
 	}
@@ -147,9 +166,16 @@ func runCommand(ctx context.Context, cmd *exec.Cmd) (supervise.Ending, error) {
 	return ending, err
 }
 
-// environment is declared and clean: nothing of the worker's own gets in.
-func (x *shellExecutor) environment(a *Attempt) []string {
-	env := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
+// environment is declared and clean: nothing of the worker's own gets in. What the
+// login of the worker's user would set is set, as cron does.
+func (x *shellExecutor) environment(a *Attempt) map[string]string {
+	env := map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/", "SHELL": x.config.Shell[0]}
+	if u, err := currentUser(); err == nil {
+		env["LOGNAME"], env["USER"] = u.Username, u.Username
+		if u.HomeDir != "" {
+			env["HOME"] = u.HomeDir
+		}
+	}
 	for k, v := range x.env {
 		env[k] = v
 	}
@@ -166,6 +192,13 @@ func (x *shellExecutor) environment(a *Attempt) []string {
 	if len(a.Params) <= 64<<10 { // the kernel bounds a variable at 128 KiB
 		env["AX_PARAMS"] = string(a.Params)
 	}
+	return env
+}
+
+// currentUser is asked once: it reads files.
+var currentUser = sync.OnceValues(user.Current)
+
+func listOf(env map[string]string) []string {
 	list := make([]string, 0, len(env))
 	for k, v := range env {
 		if !strings.ContainsAny(k, "=\x00") && !strings.Contains(v, "\x00") {

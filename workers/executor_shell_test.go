@@ -166,6 +166,14 @@ func TestShellAllow(t *testing.T) {
 		{[]string{"*"}, "anything; at all", true},
 		{[]string{"/opt/jobs/*"}, "/opt/jobs/a b", true},
 		{[]string{"/opt/jobs/*"}, "/opt/job", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/../../bin/echo", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a; id", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a $(id)", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a `id`", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a | b", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a > b", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a\nid", false},
+		{[]string{"/opt/jobs/*"}, "/opt/jobs/a --on=2026-11-30 @x", true},
 		{[]string{"true"}, "true", true},
 		{[]string{"true"}, "true && rm", false},
 	} {
@@ -177,6 +185,12 @@ func TestShellAllow(t *testing.T) {
 		var p permanentError
 		if err != nil && !errors.As(err, &p) {
 			t.Errorf("allow %q, command %q: the refusal is not permanent", c.allow, c.command)
+		}
+	}
+	for _, c := range []ShellConfig{{Command: "true", Shell: []string{"/usr/bin/env"}}, {Command: "true", Env: map[string]string{"LD_PRELOAD": "x"}}} {
+		body, _ := json.Marshal(c)
+		if _, err := (&Shells{Allow: []string{"true"}}).Factory(body); err == nil {
+			t.Errorf("with a pattern %+v is taken", c)
 		}
 	}
 	for _, bad := range []string{``, `{}`, `[]`, `{"command":7}`} {

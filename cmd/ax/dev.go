@@ -49,6 +49,9 @@ func (c *cli) dev(ctx context.Context, s *serverFlags, w *workerFlags, example b
 	if err != nil {
 		return err
 	}
+	if _, err := w.parseGroups(); err != nil {
+		return err
+	}
 	_, statErr := os.Stat(filepath.Join(c.data, "mode"))
 	fresh := errors.Is(statErr, os.ErrNotExist)
 	c.nats = "" // dev embeds its own
@@ -87,13 +90,12 @@ func (c *cli) dev(ctx context.Context, s *serverFlags, w *workerFlags, example b
 Try, in another terminal%s:
   ax get tasks                  what is defined, and when it is due next
   ax get instances              what ran
-  ax trigger hello              run the example once more, now
-  ax why INSTANCE               why it ran
+%s  ax why INSTANCE               why it ran
   ax import crontab FILE        put a crontab on AX
   ax verify                     prove that log and views agree
 (ax is what you just started: 'go run ./cmd/ax' works in its place.) Stop with Ctrl-C.
 
-`, r.http.Addr(), r.server.NATSListen(), c.data, c.flagHint(r))
+`, r.http.Addr(), r.server.NATSListen(), c.data, c.flagHint(r), exampleHint(example))
 	if example {
 		go c.sayFirstSuccess(ctx, r)
 	}
@@ -104,6 +106,13 @@ Try, in another terminal%s:
 		worked <- nil
 		return err
 	}
+}
+
+func exampleHint(example bool) string {
+	if !example {
+		return "  ax apply -f FILE              define tasks\n"
+	}
+	return "  ax trigger hello              run the example once more, now\n"
 }
 
 // flagHint says what other commands need to find this server, where it does not

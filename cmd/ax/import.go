@@ -26,6 +26,8 @@ type imported struct {
 	Rejected int             `json:"rejected"`
 	Entries  []importedEntry `json:"entries"`
 	Errors   []importError   `json:"errors"`
+	Notes    []string        `json:"notes,omitempty"` // what is not taken over
+	Pruned   []string        `json:"pruned,omitempty"`
 }
 
 type importedEntry struct {
@@ -53,6 +55,8 @@ type importOptions struct {
 	prefix  string
 	overlap string
 	timeout time.Duration
+	prune   bool
+	keep    bool
 }
 
 func (c *cli) importCommand() *cobra.Command {
@@ -72,8 +76,12 @@ Each entry becomes a task <file>-<line> that runs the command with the shell and
 the environment that hold there. As with cron there is no retry and no catching
 up of what was missed by more than a minute. Other than with cron an entry does
 not fire while its last run is open (--overlap allow lets it), and a run ends
-after --timeout. Lines that cannot be taken are reported with file and line; the
-rest is imported. Importing a file again changes only what has changed in it.`,
+after --timeout. It runs in HOME, as cron does. Lines that cannot be taken are
+reported with file and line; the rest is imported.
+
+Importing a file again changes only what has changed in it. Where that would leave
+tasks of an earlier import behind, because their lines have gone or moved, say
+whether to remove them (--prune) or not (--keep).`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.importCrontabs(cmd, args, &o)
@@ -87,6 +95,9 @@ rest is imported. Importing a file again changes only what has changed in it.`,
 	f.StringVar(&o.prefix, "prefix", "", "beginning of the tasks' names in place of the file's name")
 	f.StringVar(&o.overlap, "overlap", events.OverlapForbid, "forbid or allow")
 	f.DurationVar(&o.timeout, "timeout", 24*time.Hour, "time limit of a run")
+	f.BoolVar(&o.prune, "prune", false, "remove tasks of an earlier import whose lines are not there any more")
+	f.BoolVar(&o.keep, "keep", false, "leave such tasks as they are")
+	cmd.MarkFlagsMutuallyExclusive("prune", "keep")
 	parent.AddCommand(cmd)
 	return parent
 }
@@ -94,6 +105,15 @@ rest is imported. Importing a file again changes only what has changed in it.`,
 func (c *cli) importCrontabs(cmd *cobra.Command, files []string, o *importOptions) error {
 	if _, err := time.LoadLocation(o.zone); err != nil || o.zone == "Local" {
 		return failWith(exitUsage, "--zone %q is no IANA time zone; write one such as Europe/Berlin", o.zone)
+	}
+	if o.overlap != events.OverlapForbid && o.overlap != events.OverlapAllow {
+		return failWith(exitUsage, "--overlap %q: want forbid or allow", o.overlap)
+	}
+	if o.timeout < time.Second {
+		return failWith(exitUsage, "--timeout %s: want at least 1s", o.timeout)
+	}
+	if err := events.CheckName(o.group); err != nil {
+		return failWith(exitUsage, "--group: %w", err)
 	}
 	out := []imported{}
 	var commands []events.Command
@@ -117,6 +137,7 @@ func (c *cli) importCrontabs(cmd *cobra.Command, files []string, o *importOption
 					continue
 				}
 				r.Entries = append(r.Entries, entry)
+				r.Notes = noteMail(r.Notes, e)
 				commands = append(commands, events.Command{Verb: events.VerbDefine, Definition: body})
 			}
 		}
@@ -132,12 +153,32 @@ func (c *cli) importCrontabs(cmd *cobra.Command, files []string, o *importOption
 		return failWith(exitUsage, "two entries would become the same task %s: give the files different names, or import them apart with --prefix", dup)
 	}
 	var refused error
+	if !o.dryRun && !o.keep {
+		stale, err := c.staleTasks(cmd.Context(), files, targets, o)
+		switch {
+		case err != nil:
+			fmt.Fprintf(c.err, "ax: whether an earlier import left tasks behind is not known: %v\n", err)
+		case len(stale) > 0 && !o.prune:
+			return failWith(exitConflict, "nothing was imported: %d tasks of an earlier import are not in the file any more, or have moved to another line: %s; remove them with --prune, or leave them with --keep",
+				len(stale), strings.Join(stale, ", "))
+		}
+		for _, name := range stale {
+			commands = append(commands, events.Command{Verb: events.VerbRemove, Object: events.ObjectTask, Name: name, Reason: "not in the crontab any more"})
+		}
+		if len(out) > 0 {
+			out[0].Pruned = stale
+		}
+	}
 	if !o.dryRun && len(commands) > 0 {
 		answers, err := c.do(cmd.Context(), commands...)
 		if err != nil {
 			return err
 		}
 		for i := range answers {
+			if i >= len(targets) { // a removal
+				refused = errors.Join(refused, refusal(answers[i]))
+				continue
+			}
 			targets[i].Result = "defined"
 			switch {
 			case answers[i].Unchanged:
@@ -159,6 +200,14 @@ func (c *cli) importCrontabs(cmd *cobra.Command, files []string, o *importOption
 				if e.Note != "" {
 					fmt.Fprintf(w, "  %s:%d: note: %s\n", r.File, e.Line, plain(e.Note))
 				}
+			}
+		}
+		for i := range out {
+			for _, note := range out[i].Notes {
+				fmt.Fprintf(w, "  %s: note: %s\n", out[i].File, note)
+			}
+			for _, name := range out[i].Pruned {
+				fmt.Fprintf(w, "  removed: %s\n", name)
 			}
 		}
 		if o.dryRun {
@@ -199,26 +248,45 @@ func (c *cli) readCrontab(name string, system bool) (*crontab.File, error) {
 
 var notInTaskName = regexp.MustCompile(`[^a-z0-9]+`)
 
-// crontabTask makes the definition of an entry.
-func crontabTask(file string, e crontab.Entry, o *importOptions) (body string, entry importedEntry, err error) {
+// maxTaskBase leaves room for a line number in a name.
+const maxTaskBase = events.MaxNameLen - 10
+
+// taskBase is what the names of a file's tasks begin with.
+func taskBase(file string, o *importOptions) string {
 	base := o.prefix
 	if base == "" {
 		base = filepath.Base(file)
 		base = strings.TrimSuffix(strings.TrimSuffix(base, ".crontab"), ".cron")
-		if base == "-" {
-			base = "crontab"
-		}
 	}
 	base = strings.Trim(notInTaskName.ReplaceAllString(strings.ToLower(base), "-"), "-")
-	line := fmt.Sprint(e.Line)
-	if limit := events.MaxNameLen - len(line) - 1; len(base) > limit {
-		base = strings.Trim(base[:limit], "-")
+	if len(base) > maxTaskBase {
+		base = strings.Trim(base[:maxTaskBase], "-")
 	}
 	if base == "" {
 		base = "crontab"
 	}
+	return base
+}
+
+// fileLabel is the value of the label crontab.
+func fileLabel(file string) string { return clipBytes(filepath.Base(file), 200) }
+
+// noteMail says once that nobody will get mail.
+func noteMail(notes []string, e crontab.Entry) []string {
+	for _, v := range e.Env() {
+		if v.Name == "MAILTO" && v.Value != "" && len(notes) == 0 {
+			return append(notes, "MAILTO is not taken over: AX sends no mail; ax get instances shows what has failed")
+		}
+	}
+	return notes
+}
+
+// crontabTask makes the definition of an entry.
+func crontabTask(file string, e crontab.Entry, o *importOptions) (body string, entry importedEntry, err error) {
+	base := taskBase(file, o)
+	line := fmt.Sprint(e.Line)
 	name := base + "-" + line
-	shell := workers.ShellConfig{Command: e.Command, Stdin: e.Stdin, Env: map[string]string{}}
+	shell := workers.ShellConfig{Command: e.Command, Stdin: e.Stdin, Env: map[string]string{}, Dir: "~"}
 	for _, v := range e.Env() {
 		switch v.Name {
 		case "SHELL":
@@ -245,7 +313,7 @@ func crontabTask(file string, e crontab.Entry, o *importOptions) (body string, e
 	none := int64(0)
 	d := events.Definition{
 		APIVersion: events.APIVersion, Kind: events.ObjectTask,
-		Metadata: events.Metadata{Name: name, Title: title(e.Command), Labels: map[string]string{"crontab": clipBytes(filepath.Base(file), 200), "line": line}},
+		Metadata: events.Metadata{Name: name, Title: title(e.Command), Labels: map[string]string{"crontab": fileLabel(file), "line": line}},
 		Task: &events.TaskSpec{
 			Triggers: []events.TriggerSpec{trigger},
 			Executor: events.ExecutorSpec{Kind: "shell", Config: config},

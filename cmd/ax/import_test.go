@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/ax-scheduler/ax"
+	"github.com/ax-scheduler/ax/api"
 	"github.com/ax-scheduler/ax/events"
 	"github.com/ax-scheduler/ax/replay"
 	"github.com/ax-scheduler/ax/testkit"
@@ -123,6 +124,56 @@ func TestACrontabBecomesTasks(t *testing.T) {
 			t.Errorf("it said %q", result.Output)
 		}
 	})
+}
+
+// TestAnEntryThatMovedDoesNotRunTwice: tasks of an earlier import whose lines have
+// gone or moved are not left alone silently.
+func TestAnEntryThatMovedDoesNotRunTwice(t *testing.T) {
+	d := startDev(t, "--example=false")
+	file := filepath.Join(t.TempDir(), "bob")
+	put := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tasks := func() (names []string) {
+		for _, x := range decode[[]api.Task](t, d.ax("get", "tasks", "-o", "json")) {
+			names = append(names, string(x.Name))
+		}
+		return names
+	}
+	put("0 3 * * * echo one\n0 4 * * * echo two\n")
+	d.ax("import", "crontab", file)
+	put("# about\n0 3 * * * echo one\n0 4 * * * echo two\n")
+	_, errOut, code := axRun(t, "", append([]string{"import", "crontab", file}, d.args...)...)
+	if code != exitConflict || !strings.Contains(errOut, "bob-1") || !strings.Contains(errOut, "--prune") {
+		t.Errorf("exit %d, %s", code, errOut)
+	}
+	if have := tasks(); !slices.Equal(have, []string{"bob-1", "bob-2"}) {
+		t.Errorf("it has changed something: %v", have)
+	}
+	d.ax("import", "crontab", "--prune", file)
+	if have := tasks(); !slices.Equal(have, []string{"bob-2", "bob-3"}) {
+		t.Errorf("with --prune: %v", have)
+	}
+	put("")
+	d.ax("import", "crontab", "--keep", file)
+	if have := tasks(); len(have) != 2 {
+		t.Errorf("with --keep: %v", have)
+	}
+	d.ax("import", "crontab", "--prune", file)
+	if have := tasks(); len(have) != 0 {
+		t.Errorf("of an empty file: %v", have)
+	}
+}
+
+func TestImportFlagsAreChecked(t *testing.T) {
+	for _, args := range [][]string{{"--overlap", "maybe"}, {"--timeout", "1ms"}, {"--group", "A B"}, {"--zone", "Mars/Olympus"}, {"--keep", "--prune"}} {
+		_, errOut, code := axRun(t, "0 3 * * * echo one\n", append([]string{"import", "crontab", "--dry-run", "-"}, args...)...)
+		if code != exitUsage || !strings.Contains(errOut, strings.TrimPrefix(args[0], "--")) {
+			t.Errorf("%v: exit %d, %s", args, code, errOut)
+		}
+	}
 }
 
 // TestTwentyRealCrontabsRun imports 20 of the real files and runs them with a

@@ -71,7 +71,7 @@ func (c *cli) start(ctx context.Context, s *serverFlags, log *slog.Logger) (_ *r
 		}
 	}()
 	if r.http, err = net.Listen("tcp", s.http); err != nil {
-		return nil, failWith(exitFailed, "HTTP: %w; choose another address with --http", err)
+		return nil, failWith(exitFailed, "HTTP: %w; another ax may run here already, else choose another address with --http", err)
 	}
 	r.server, err = ax.Start(ctx, ax.Options{
 		Dir: c.data, Namespace: events.Namespace(c.namespace), Name: events.ServerName(s.name), NATS: c.nats, NATSToken: os.Getenv("AX_TOKEN"),
@@ -196,6 +196,9 @@ type workerFlags struct {
 	drain    time.Duration
 }
 
+// maxSlots of one worker in one group.
+const maxSlots = 100_000
+
 func (w *workerFlags) parseGroups() (map[events.Group]int, error) {
 	groups := map[events.Group]int{}
 	for _, text := range w.groups {
@@ -206,6 +209,12 @@ func (w *workerFlags) parseGroups() (map[events.Group]int, error) {
 			if n, err = strconv.Atoi(count); err != nil {
 				return nil, failWith(exitUsage, "--group %s: want NAME or NAME=SLOTS", text)
 			}
+		}
+		if n < 1 || n > maxSlots {
+			return nil, failWith(exitUsage, "--group %s: %d slots, want 1 to %d (--slots counts for groups that name none)", text, n, maxSlots)
+		}
+		if err := events.CheckName(name); err != nil {
+			return nil, failWith(exitUsage, "--group %s: %w", text, err)
 		}
 		groups[events.Group(name)] = n
 	}
@@ -266,7 +275,7 @@ func (c *cli) workerCommand() *cobra.Command {
 	f.StringVar(&w.name, "name", os.Getenv("AX_NAME"), "name of this worker; one process at a time may hold it (default: host and process) (AX_NAME)")
 	f.StringSliceVar(&w.groups, "group", []string{"default"}, "group to serve, as NAME or NAME=SLOTS; may be given several times")
 	f.IntVar(&w.slots, "slots", 8, "slots of a group that names none")
-	f.StringArrayVar(&w.shell, "shell", nil, "command that may run: the command itself, a prefix that ends in *, or '*' for any; may be given several times")
+	f.StringArrayVar(&w.shell, "shell", nil, "command that may run: the command itself, its beginning with a * behind it (plain words may follow), or '*' for any; may be given several times")
 	f.DurationVar(&w.runLease, "run-lease", workers.DefaultRunLease, "how long runs outlive the last answer of a leader")
 	f.DurationVar(&w.drain, "drain", 30*time.Second, "how long to wait for what runs when asked to stop")
 	return cmd
