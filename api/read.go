@@ -196,6 +196,7 @@ type Instance struct {
 	Token       uint64                 `json:"token,omitempty"`
 	Reason      string                 `json:"reason,omitempty"`
 	Error       string                 `json:"error,omitempty"`
+	Earlier     *replay.Outcome        `json:"earlier,omitempty"` // of the attempt before, while the current one has none
 	Params      json.RawMessage        `json:"params,omitempty"`
 	Result      json.RawMessage        `json:"result,omitempty"`
 	Position    events.Position        `json:"position"` // of its last event
@@ -204,11 +205,12 @@ type Instance struct {
 
 // NewInstance shows an instance; whole adds parameters and transitions.
 func NewInstance(i *projector.Instance, whole bool) Instance {
+	own, earlier := replay.Outcomes(i)
 	out := Instance{
 		ID: i.ID, State: i.State, Task: i.Task, Trigger: i.Trigger, Due: time.UnixMilli(i.Due).UTC(), Version: i.Version, Group: i.Group,
 		Priority: i.Priority, Attempt: i.Attempt, Worker: i.Worker, FiredAt: time.UnixMicro(i.FiredAt).UTC(), StartedAt: micros(i.StartedAt),
 		EndedAt: micros(i.EndedAt), Held: i.Held, CancelAsked: i.CancelAsked, Actor: i.Actor, Key: i.IdempotencyKey(),
-		Reason: i.Reason, Error: i.Error, Position: i.Updated,
+		Reason: own.Reason, Error: own.Error, Earlier: earlier, Position: i.Updated,
 	}
 	if !i.State.Final() {
 		out.WaitsFor = millis(i.At)
@@ -338,11 +340,15 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 	}
 	defer v.Close()
 	row, err := v.Instance(events.InstanceID(r.PathValue("id")))
+	var queue *replay.Queue
+	if err == nil && row.State == events.StateScheduled {
+		queue, err = s.queueOf(v, row)
+	}
 	var chain []replay.Reason
 	if err == nil {
 		var log events.Log
 		if log, err = s.cfg.Log(r.Context()); err == nil {
-			chain, err = replay.Why(r.Context(), log, row)
+			chain, err = replay.Why(r.Context(), log, row, queue)
 		}
 	}
 	if err != nil {
@@ -350,6 +356,22 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, chain)
+}
+
+// queueOf says what is known of the queue that an instance waits in. Only the
+// leader hears of workers.
+func (s *Server) queueOf(v *projector.Snapshot, i *projector.Instance) (*replay.Queue, error) {
+	q, err := replay.QueueOf(v, i)
+	if err != nil {
+		return nil, err
+	}
+	q.SlotsKnown = s.cfg.Shard.Status().Leading
+	for _, worker := range s.workerInfo() {
+		if worker.Present {
+			q.Slots += worker.Slots[i.Group]
+		}
+	}
+	return q, nil
 }
 
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {

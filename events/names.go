@@ -102,8 +102,8 @@ const timeDigits = 10
 // instances of one task and due time. A k of 0 is left out unless the server's
 // name ends as if it had one, so that two different instances never get the
 // same id: the last '-', time, '-' and letter in it is the due time's, since
-// CheckServerName keeps others out of what follows. Nothing takes an id apart
-// to learn from it; the fold only checks that it fits.
+// CheckServerName keeps others out of what follows. No decision takes an
+// id apart to learn from it; the fold only checks that it fits.
 func NewInstanceID(task TaskName, due int64, server ServerName, k int64) InstanceID {
 	b := make([]byte, 0, len(task)+len(server)+24)
 	b = append(append(b, task...), '-')
@@ -129,6 +129,25 @@ func (id InstanceID) Matches(task TaskName, due int64) (k int64, ok bool) {
 	}
 	k, err := strconv.ParseInt(rest[strings.LastIndexByte(rest, '-')+1:], 10, 64)
 	return k, err == nil
+}
+
+// Task gives the task that the id is of, for readers that search the log: most
+// events of an instance name nothing but the id. It is "" for what is no id.
+func (id InstanceID) Task() TaskName {
+	s := string(id)
+	for i := len(s) - 2; i > 0; i-- { // from the end: a task's name may hold what reads as a time
+		if s[i] != '-' || s[i+1] < 'a' || s[i+1] > 'z' {
+			continue
+		}
+		k := i
+		for k > 0 && s[k-1] >= '0' && s[k-1] <= '9' {
+			k--
+		}
+		if i-k >= timeDigits && k > 1 && s[k-1] == '-' {
+			return TaskName(s[:k-1])
+		}
+	}
+	return ""
 }
 
 // endsInNumber reports whether s ends in '-' and digits.

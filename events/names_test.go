@@ -157,6 +157,9 @@ func TestAnInstanceIDHasOneReading(t *testing.T) {
 		if have, ok := id.Matches(task, due); !ok || have != k {
 			t.Fatalf("%s is of its own task and due time: %d, %v", id, have, ok)
 		}
+		if have := id.Task(); have != task {
+			t.Fatalf("%s is of task %q, not %q", id, task, have)
+		}
 		readings := readings(id)
 		if want := fmt.Sprint(task, due, server, k); len(readings) != 1 || readings[0] != want {
 			t.Fatalf("%s reads as %q, it is %s", id, readings, want)
@@ -225,6 +228,22 @@ func TestMatchesRefusesWhatIsOfAnotherTaskOrTime(t *testing.T) {
 
 // TestShardOfNeverChanges pins values: another shard for a name would cut it off
 // from its log.
+func TestTheTaskOfAnInstanceID(t *testing.T) {
+	for id, want := range map[InstanceID]TaskName{
+		"a-1800000000000-s1":                  "a",
+		"a-1-1800000000000-s1":                "a-1",
+		"a-1800000000000-s1-3":                "a",
+		"a-1800000000000-s1-1800000000001-s1": "a-1800000000000-s1",
+		"etl--load-1800000000000-ax-1-1":      "etl--load",
+		"a-1800000000000-ax-1-1800000000000":  "a",
+		"":                                    "", "a": "", "-": "", "-1800000000000-s": "", "a-1800000000000": "", "a-1800000000000-": "", "a-1800000000000-1": "", "a1800000000000-s": "", "1800000000000-s": "",
+	} {
+		if have := id.Task(); have != want {
+			t.Errorf("%q is of %q, want %q", id, have, want)
+		}
+	}
+}
+
 func TestShardOfNeverChanges(t *testing.T) {
 	for _, c := range []struct {
 		name   string

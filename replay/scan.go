@@ -19,8 +19,22 @@ type Filter struct {
 }
 
 func (f *Filter) wants(e *events.Event, at int64) bool {
-	return (f.Kind == 0 || e.Kind == f.Kind) && (f.Task == "" || e.Task == f.Task || e.Object == events.ObjectTask && e.Name == string(f.Task)) &&
+	return (f.Kind == 0 || e.Kind == f.Kind) && (f.Task == "" || isOf(e, f.Task)) &&
 		(f.Instance == "" || e.Instance == f.Instance) && (f.Since.IsZero() || at >= f.Since.UnixNano())
+}
+
+// isOf reports whether an event is of a task: of its definition, its triggers or
+// its instances.
+func isOf(e *events.Event, task events.TaskName) bool {
+	switch {
+	case e.Task != "":
+		return e.Task == task
+	case e.Object == events.ObjectTask:
+		return e.Name == string(task)
+	case e.Object == events.ObjectInstance:
+		return events.InstanceID(e.Name).Task() == task
+	}
+	return e.Instance != "" && e.Instance.Task() == task
 }
 
 // scanStep is how many messages are read at once when a log is read backward.

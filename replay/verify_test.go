@@ -231,7 +231,7 @@ func TestWhyNamesEveryLink(t *testing.T) {
 	if err := views.Instances(events.Position{}, func(i *projector.Instance) bool { row = i; return false }); err != nil {
 		t.Fatal(err)
 	}
-	chain, err := replay.Why(context(), log, row)
+	chain, err := replay.Why(context(), log, row, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,13 +23,14 @@ type Reason struct {
 const maxLinks = events.MaxDepth
 
 // Why explains an instance: why it is in the state it is in, and the chain of
-// causes from its fire back to the definition or command it came from.
-func Why(ctx context.Context, log events.Log, row *projector.Instance) ([]Reason, error) {
+// causes from its fire back to the definition or command it came from. queue is
+// what is known of the queue that it waits in, if it does.
+func Why(ctx context.Context, log events.Log, row *projector.Instance, queue *Queue) ([]Reason, error) {
 	history, err := History(ctx, log, row, row.ID)
 	if err != nil {
 		return nil, err
 	}
-	chain := []Reason{{Text: standing(row)}}
+	chain := []Reason{{Text: standing(row, history, queue)}}
 	for k := len(history) - 1; k >= 0; k-- {
 		r := &history[k]
 		if r.Kind == events.KindFired {
@@ -80,30 +81,53 @@ func reason(r *Record, text string) Reason {
 }
 
 // standing says what the state means now.
-func standing(i *projector.Instance) string {
+func standing(i *projector.Instance, history []Record, queue *Queue) string {
 	s := fmt.Sprintf("%s is %s", i.ID, i.State)
+	own, _ := Outcomes(i) // an earlier attempt's error stands in the chain below
 	switch i.State {
 	case events.StateScheduled:
-		s += fmt.Sprintf(": it waits in the queue of group %s for a free slot (attempt %d)", i.Group, i.Attempt)
+		s += fmt.Sprintf(": attempt %d waits in the queue of group %s%s; ax get workers lists which groups have workers", i.Attempt, i.Group, queue)
 	case events.StateDispatched:
 		s += fmt.Sprintf(": attempt %d is offered to the workers of group %s until %s", i.Attempt, i.Group, text(i.At))
 	case events.StateRunning:
 		s += fmt.Sprintf(": attempt %d runs on worker %s, at longest until %s", i.Attempt, i.Worker, text(i.At))
-		if i.CancelAsked {
-			s += "; it was asked to end"
-		}
 	case events.StateRetrying:
 		s += fmt.Sprintf(": attempt %d comes at %s", i.Attempt, text(i.At))
 		if i.Held {
 			s += fmt.Sprintf(", and not before worker %s has let go of attempt %d", i.Worker, i.HeldAttempt)
 		}
 	case events.StateDead:
-		s += ": no attempt is left (" + i.Reason + "); redrive or discard it"
+		s += ": no attempt is left (" + i.Reason + ")"
 	}
-	if i.Error != "" {
-		s += ": " + firstLine(i.Error)
+	if i.CancelAsked || i.State == events.StateCancelled {
+		if asked := cancelOf(history); asked != nil {
+			s += ": " + step(asked)
+		} else if i.CancelAsked {
+			s += ": it was asked to end"
+		}
+	}
+	if own.Error != "" {
+		s += ": " + firstLine(own.Error)
 	}
 	return s
+}
+
+// cancelOf finds the event by which somebody wanted the instance to end: it was
+// asked to, or cancelled at once.
+func cancelOf(history []Record) (found *Record) {
+	for k := range history {
+		switch r := &history[k]; r.Kind {
+		case events.KindCancelAsked:
+			found = r
+		case events.KindCancelled:
+			if found == nil {
+				found = r
+			}
+		case events.KindRedriven:
+			found = nil // that cancel was of an earlier life
+		}
+	}
+	return found
 }
 
 // step says what an event of an attempt did.
@@ -120,7 +144,7 @@ func step(r *Record) string {
 	case events.KindFailed:
 		return fmt.Sprintf("attempt %d failed: %s", r.Attempt, firstLine(r.Error))
 	case events.KindTimedOut:
-		return fmt.Sprintf("attempt %d passed its time limit", r.Attempt)
+		return with(fmt.Sprintf("attempt %d passed its time limit", r.Attempt), firstLine(r.Error))
 	case events.KindLost:
 		return fmt.Sprintf("attempt %d was lost with worker %s: %s", r.Attempt, r.Worker, r.Reason)
 	case events.KindRetrying:
@@ -130,9 +154,9 @@ func step(r *Record) string {
 	case events.KindLate:
 		return fmt.Sprintf("worker reported %s of attempt %d when that was over: recorded, without effect", r.Outcome, r.Attempt)
 	case events.KindCancelAsked:
-		return "it was asked to end"
+		return with(r.Actor+" asked it to end", r.Reason)
 	case events.KindCancelled:
-		return "it was cancelled"
+		return with("it was cancelled by "+r.Actor, r.Reason)
 	case events.KindRedriven:
 		return fmt.Sprintf("it was redriven as attempt %d", r.Attempt)
 	case events.KindDiscarded:
@@ -178,6 +202,14 @@ func when(t *time.Time) string {
 }
 
 func text(ms int64) string { return when(millis(ms)) }
+
+// with adds a detail to a text, if there is one.
+func with(text, detail string) string {
+	if detail == "" {
+		return text
+	}
+	return text + ": " + detail
+}
 
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")

@@ -139,9 +139,19 @@ func (c *cli) instanceTable(w io.Writer, all []api.Instance) {
 	var body [][]string
 	for i := range all {
 		x := &all[i]
-		row := []string{string(x.ID), x.State.String(), when(&x.Due), fmt.Sprint(x.Attempt), string(x.Worker), x.Reason}
+		reason, text := x.Reason, x.Error
+		// What a retry waits after is an earlier attempt's: say whose.
+		if e := x.Earlier; e != nil && x.State == events.StateRetrying {
+			if e.Reason != "" && reason == "" {
+				reason = fmt.Sprintf("attempt %d: %s", e.Attempt, e.Reason)
+			}
+			if e.Error != "" && text == "" {
+				text = fmt.Sprintf("attempt %d: %s", e.Attempt, e.Error)
+			}
+		}
+		row := []string{string(x.ID), x.State.String(), when(&x.Due), fmt.Sprint(x.Attempt), string(x.Worker), reason}
 		if c.wide() {
-			row = append(row, string(x.Task), string(x.Trigger), string(x.Group), when(x.StartedAt), when(x.EndedAt), clip(x.Error, 80))
+			row = append(row, string(x.Task), string(x.Trigger), string(x.Group), when(x.StartedAt), when(x.EndedAt), clip(text, 80))
 		}
 		body = append(body, row)
 	}
