@@ -1,12 +1,14 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,23 +94,38 @@ func (s *Server) Handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(newCollector(&s.cfg))
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	secret := func(pattern string, h http.HandlerFunc) { mux.Handle(pattern, s.withToken(h)) }
-	secret("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP)
-	secret("GET /api/v1/version", s.version)
-	secret("GET /api/v1/leaders", s.leaders)
-	secret("GET /api/v1/tasks", s.tasks)
-	secret("GET /api/v1/tasks/{name}", s.task)
-	secret("GET /api/v1/instances", s.instances)
-	secret("GET /api/v1/instances/{id}", s.instance)
-	secret("GET /api/v1/instances/{id}/history", s.history)
-	secret("GET /api/v1/instances/{id}/why", s.why)
-	secret("GET /api/v1/events", s.events)
-	secret("GET /api/v1/groups", s.groups)
-	secret("GET /api/v1/workers", s.workers)
-	secret("GET /api/v1/due", s.due)
-	secret("GET /api/v1/views", s.dump)
+	get := func(path string, h http.Handler) {
+		mux.Handle("GET "+path, h)
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", "GET, HEAD")
+			problem(w, http.StatusMethodNotAllowed, "method", fmt.Sprintf("%s cannot be asked of %s, only GET; changes are commands: see ax help", r.Method, r.URL.Path))
+		})
+	}
+	get("/healthz", http.HandlerFunc(s.healthz))
+	get("/readyz", http.HandlerFunc(s.readyz))
+	get("/metrics", s.withToken(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP))
+	// Each with the parameters that it knows.
+	for _, r := range []struct {
+		path   string
+		handle http.HandlerFunc
+		query  []string
+	}{
+		{"version", s.version, nil},
+		{"leaders", s.leaders, nil},
+		{"tasks", s.tasks, []string{"after", "at-least", "limit"}},
+		{"tasks/{name}", s.task, []string{"at-least"}},
+		{"instances", s.instances, []string{"at-least", "limit", "since", "state", "task"}},
+		{"instances/{id}", s.instance, []string{"at-least"}},
+		{"instances/{id}/history", s.history, []string{"at-least"}},
+		{"instances/{id}/why", s.why, []string{"at-least"}},
+		{"events", s.events, []string{"instance", "kind", "limit", "since", "task"}},
+		{"groups", s.groups, []string{"at-least"}},
+		{"workers", s.workers, nil},
+		{"due", s.due, []string{"at-least", "limit"}},
+		{"views", s.dump, []string{"at-least"}},
+	} {
+		get("/api/v1/"+r.path, s.withToken(withQuery(r.query, r.handle)))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		problem(w, http.StatusNotFound, "not-found", fmt.Sprintf("no %s %s here; the API begins at /api/v1", r.Method, r.URL.Path))
 	})
@@ -158,6 +175,30 @@ func (s *Server) withToken(next http.HandlerFunc) http.Handler {
 	})
 }
 
+// withQuery refuses parameters that nobody reads: a misspelt filter would give a
+// longer list than was asked for.
+func withQuery(known []string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			problem(w, http.StatusBadRequest, "usage", fmt.Sprintf("the query cannot be read: %v", err))
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(q)) {
+			if slices.Contains(known, name) {
+				continue
+			}
+			want := "this path takes none"
+			if len(known) > 0 {
+				want = "this path takes " + strings.Join(known, ", ")
+			}
+			problem(w, http.StatusBadRequest, "usage", fmt.Sprintf("parameter %.60q is unknown; %s", name, want))
+			return
+		}
+		next(w, r)
+	}
+}
+
 // Problem is the body of every answer that is no success.
 type Problem struct {
 	Code  string `json:"code"`
@@ -169,13 +210,17 @@ func problem(w http.ResponseWriter, status int, code, text string) {
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		status, body = http.StatusInternalServerError, []byte(`{"code":"internal","error":"the answer could not be encoded"}`)
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false) // it is no page: "<" is for people to read
+	if err := e.Encode(v); err != nil {
+		status = http.StatusInternalServerError
+		body.Reset()
+		body.WriteString(`{"code":"internal","error":"the answer could not be encoded"}` + "\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(body.Bytes()) // the client may be gone
 }
 
 // fail answers with the status that an error calls for.

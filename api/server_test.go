@@ -103,10 +103,20 @@ func TestWhoMayAsk(t *testing.T) {
 		{"from a page of ours", "/api/v1/tasks", func(r *http.Request) { r.Header.Set("Origin", "http://"+r.URL.Host) }, 200},
 		{"from a page of another site", "/api/v1/tasks", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example.com") }, 403},
 		{"from a page of nowhere", "/api/v1/tasks", func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
-		{"a write", "/api/v1/tasks", func(r *http.Request) { r.Method = http.MethodPost }, 404},
+		{"a write", "/api/v1/tasks", func(r *http.Request) { r.Method = http.MethodPost }, 405},
+		{"a write of one", "/api/v1/tasks/job", func(r *http.Request) { r.Method = http.MethodDelete }, 405},
+		{"a write to a probe", "/healthz", func(r *http.Request) { r.Method = http.MethodPut }, 405},
+		{"a write to nothing", "/api/v1/nothing", func(r *http.Request) { r.Method = http.MethodPost }, 404},
+		{"only the head", "/api/v1/tasks", func(r *http.Request) { r.Method = http.MethodHead }, 200},
 		{"something else", "/api/v2/tasks", nil, 404},
 	} {
-		status, body, _ := request(t, h, c.path, c.change)
+		status, body, header := request(t, h, c.path, c.change)
+		if allow := header.Get("Allow"); (allow != "") != (status == 405) {
+			t.Errorf("%s: %d allows %q", c.name, status, allow)
+		}
+		if strings.Contains(body, `\u00`) {
+			t.Errorf("%s: people cannot read %s", c.name, body)
+		}
 		if status != c.status {
 			t.Errorf("%s: %d, want %d: %s", c.name, status, c.status, body)
 		}
@@ -148,6 +158,13 @@ func TestTheReadSide(t *testing.T) {
 		{"/api/v1/due", 200, `"trigger":"main"`},
 		{"/api/v1/tasks?at-least=1", 200, `"job"`},
 		{"/api/v1/tasks?at-least=x", 400, "at-least"},
+		{"/api/v1/tasks?state=DEAD", 400, "after, at-least, limit"},
+		{"/api/v1/instances?tsak=job", 400, "at-least, limit, since, state, task"},
+		{"/api/v1/instances/x?limit=1", 400, "at-least"},
+		{"/api/v1/events?task=job&at-least=1", 400, "instance, kind, limit, since, task"},
+		{"/api/v1/workers?group=default", 400, "takes none"},
+		{"/api/v1/tasks?limit=%zz", 400, "cannot be read"},
+		{"/api/v1/events?task=job", 200, `"kind":"defined"`},
 		{"/metrics", 200, "ax_leading 1"},
 		{"/readyz", 200, "ready"},
 	} {
@@ -163,6 +180,13 @@ func TestTheReadSide(t *testing.T) {
 	var all []api.Instance
 	if err := json.Unmarshal([]byte(body), &all); status != 200 || err != nil || len(all) != 1 {
 		t.Fatalf("%d %s", status, body)
+	}
+	// Nobody serves the group: that is all that is known.
+	_, why, _ := request(t, h, "/api/v1/instances/"+string(all[0].ID)+"/why", nil)
+	for _, want := range []string{"queue of group default", "1 waiting there", "no worker that beats to this leader"} {
+		if !strings.Contains(why, want) {
+			t.Errorf("why does not say %q: %s", want, why)
+		}
 	}
 	for _, sub := range []string{"", "/history", "/why"} {
 		if status, body, _ := request(t, h, "/api/v1/instances/"+string(all[0].ID)+sub, nil); status != 200 || !strings.Contains(body, "job") {
