@@ -95,6 +95,9 @@ func lineOf(s string, line int) string {
 // explainSyntax says what to do about a message of the YAML reader; line is where
 // it was found.
 func explainSyntax(message, line string) string {
+	if v := unquoted(message, line); v != "" {
+		return fmt.Sprintf("a text that begins with %c has to be in quotes; write %s", v[0], inQuotes(cut(v, 60)))
+	}
 	indent := line[:len(line)-len(strings.TrimLeft(line, " \t-"))]
 	_, value, _ := strings.Cut(line, ": ")
 	value = strings.TrimSpace(value)
@@ -105,10 +108,6 @@ func explainSyntax(message, line string) string {
 	switch {
 	case strings.Contains(indent, "\t"):
 		return "a tab indents this line; YAML wants spaces"
-	case strings.HasPrefix(value, "*") && strings.Contains(message, "alphabetic"):
-		return fmt.Sprintf("a text that begins with * has to be in quotes; write \"%s\"", cut(value, 60))
-	case strings.Contains(message, "cannot start any token") && value != "" && strings.ContainsRune("@`%", rune(value[0])):
-		return fmt.Sprintf("a text that begins with %c has to be in quotes; write \"%s\"", value[0], cut(value, 60))
 	case quoted && (strings.Contains(message, "expected key") || strings.Contains(message, "alphabetic")):
 		return "something stands after the quote that closes the value; put the whole value into quotes, or under \"|\" on a line of its own"
 	case strings.Contains(message, "mapping values are not allowed"):
@@ -131,4 +130,61 @@ func explainSyntax(message, line string) string {
 		return message + "; anchors reach only to the next ---; a text that begins with * has to be in quotes"
 	}
 	return "is no YAML: " + message
+}
+
+// indicators are the characters that mean something to YAML where a value
+// begins, each with the message that its reader has for a text that only looks
+// as if it meant that.
+var indicators = map[byte]string{
+	'*': "alphabetic or numeric character", // an alias without a name
+	'&': "alphabetic or numeric character", // an anchor
+	'!': "tag",
+	'@': "cannot start any token",
+	'`': "cannot start any token",
+	'%': "cannot start any token",
+	'|': "expected comment or line break", // a block of text
+	'>': "expected comment or line break",
+}
+
+// unquoted finds the value in a line that begins with an indicator and is what a
+// message complains about, or "". It looks inside brackets too.
+func unquoted(message, line string) string {
+	inBrackets := 0
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case c == '{' || c == '[':
+			inBrackets++
+		case c == '}' || c == ']':
+			inBrackets--
+		}
+		why := indicators[c]
+		if why == "" || !strings.Contains(message, why) || !beginsValue(line[:i]) {
+			continue
+		}
+		value := line[i:]
+		if inBrackets > 0 {
+			if end := strings.IndexAny(value, ",}]"); end > 0 {
+				value = value[:end]
+			}
+		}
+		value, _, _ = strings.Cut(value, " #")
+		return strings.TrimSpace(value)
+	}
+	return ""
+}
+
+// inQuotes writes a text as YAML takes it: in double quotes, or in single ones
+// where these would change what it says.
+func inQuotes(s string) string {
+	if strings.ContainsAny(s, `"\`) {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return `"` + s + `"`
+}
+
+// beginsValue reports whether a value begins behind this part of a line.
+func beginsValue(before string) bool {
+	before = strings.TrimRight(before, " \t")
+	return before == "" || strings.ContainsRune(":-,[{?", rune(before[len(before)-1]))
 }
