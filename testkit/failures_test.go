@@ -1,8 +1,11 @@
 package testkit_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +35,20 @@ func TestF4AThousandDueAtOnceFireOnceEach(t *testing.T) {
 	for i := range 1000 {
 		s.Define(fmt.Sprintf("job-%d", i), events.TaskSpec{Triggers: everyMinute()})
 	}
-	s.Advance(3 * time.Minute) // 12:00, 12:01, 12:02
+	// The store is so slow that the answer to the first frame of each minute is given
+	// up: the leader looks again at everything that was due.
+	for range 3 { // 12:00, 12:01, 12:02
+		slow := true
+		s.Log.SetFault(func(m *events.Message) events.Fault {
+			if m.Kind == events.MessageLog && slow {
+				slow = false
+				return events.LoseAnswer
+			}
+			return events.NoFault
+		})
+		s.Advance(time.Minute)
+	}
+	s.Advance(15 * time.Second) // what was offered in that frame is offered again after 10 s
 	if n := len(s.Of(events.KindFired, "")); n != 3000 {
 		t.Errorf("%d fired, want 3000", n)
 	}
@@ -43,17 +59,25 @@ func TestF4AThousandDueAtOnceFireOnceEach(t *testing.T) {
 }
 
 // F5: writes were visible five minutes late; each scan made the run again. Here
-// the views are lost altogether between two rounds: the log decides.
+// the views are those of three fires ago, and later those of the very beginning,
+// when the next decision is called for: what they lack is folded from the log first.
 func TestF5ViewsThatLagFireNothingTwice(t *testing.T) {
 	s := testkit.NewSim(t)
-	s.Worker("w1", 10)
+	w := s.Worker("w1", 10)
 	s.Define("job", events.TaskSpec{Triggers: every(10 * time.Second)})
-	for range 12 {
-		s.Advance(10 * time.Second)
-		s.Crash(true)
+	first, firstDigest := s.Dump()
+	for range 4 {
+		dump, digest := s.Dump()
+		s.Advance(30 * time.Second)
+		s.LagBy(dump, digest)
 	}
-	if n := len(s.Of(events.KindFired, "job")); n != 12 {
-		t.Errorf("%d fired, want 12", n)
+	s.LagBy(first, firstDigest)
+	s.Advance(10 * time.Second)
+	if n := len(s.Of(events.KindFired, "job")); n != 13 {
+		t.Errorf("%d fired, want 13", n)
+	}
+	if n := len(w.Ran); n != 13 {
+		t.Errorf("%d ran, want 13", n)
 	}
 	s.Check()
 }
@@ -67,6 +91,7 @@ func TestF6ACrashAroundTheFireNeitherLosesNorDoubles(t *testing.T) {
 			s := testkit.NewSim(t)
 			w := s.Worker("w1", 10)
 			s.Define("job", events.TaskSpec{Triggers: everyMinute()})
+			s.DiesOnUnknown = true
 			armed := true
 			s.Log.SetFault(func(m *events.Message) events.Fault {
 				if !armed || m.Kind != events.MessageLog {
@@ -76,7 +101,9 @@ func TestF6ACrashAroundTheFireNeitherLosesNorDoubles(t *testing.T) {
 				return fault
 			})
 			s.Advance(time.Minute)
-			s.Crash(false)
+			if armed {
+				t.Fatal("nothing was lost")
+			}
 			s.Advance(15 * time.Second) // an offer that was lost with the process comes again
 			if n := len(s.Of(events.KindFired, "job")); n != 1 {
 				t.Errorf("%d fired, want 1", n)
@@ -100,21 +127,23 @@ func TestF7AnOldLeaderCanNotAppend(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.NewLeader("s2")
+	s.NewLeader("s3")
+	s.Advance(2 * time.Minute)
 	info, err := s.Log.Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b events.FrameBuilder
 	b.Begin(s.Now().UnixNano(), "server/s1")
-	due := s.Now().Truncate(time.Minute).UnixMilli()
+	due := s.Now().Truncate(time.Minute).Add(time.Minute).UnixMilli() // nobody has fired it yet
 	if _, _, err := b.Add(&events.Event{
 		Kind: events.KindFired, Task: "job", Trigger: "main", Due: due, Version: 1, Instance: events.NewInstanceID("job", due, "s1", 0),
 	}, b.Time()); err != nil {
 		t.Fatal(err)
 	}
 	stale := b.Seal(old.Term)
-	if _, err := s.Log.Append(t.Context(), stale, old.Seq, info.Last); err == nil {
-		t.Fatal("the log took a frame of an old leader")
+	if _, err := s.Log.Append(t.Context(), stale, old.Seq, info.Last); !errors.Is(err, events.ErrFenced) {
+		t.Fatalf("an append of an old leader: %v", err)
 	}
 	// The second fence: even in the log it changes nothing, and is recorded.
 	s.Log.Put(stale)
@@ -125,8 +154,8 @@ func TestF7AnOldLeaderCanNotAppend(t *testing.T) {
 			t.Logf("%s is in the log without effect", r.Position)
 		}
 	}
-	if tr := s.TriggerRow("job", "main"); tr.Fired != 3 {
-		t.Errorf("the trigger fired %d times, want 3", tr.Fired)
+	if tr := s.TriggerRow("job", "main"); tr.Fired != 5 {
+		t.Errorf("the trigger fired %d times, want 5", tr.Fired)
 	}
 	if n := len(s.Of(events.KindIncident, "")); n != 1 {
 		t.Errorf("%d incidents, want 1", n)
@@ -143,9 +172,16 @@ func TestF8AOneShotWithAYearFiresOnceAndIsExhausted(t *testing.T) {
 	if n := len(s.Of(events.KindFired, "job")); n != 1 {
 		t.Errorf("%d fired, want 1", n)
 	}
+	s.Crash(true)
+	s.NewLeader("s2")
+	s.Advance(time.Hour)
+	if n := len(s.Of(events.KindFired, "job")); n != 1 {
+		t.Errorf("%d fired after a crash and under another leader, want 1", n)
+	}
 	if tr := s.TriggerRow("job", "main"); tr.Next != 0 || tr.Unplanned {
 		t.Errorf("the trigger is not exhausted: %+v", tr)
 	}
+	s.Check()
 }
 
 // T27: after more than 100 missed times the schedule stopped for good.
@@ -185,23 +221,31 @@ func TestT27ALongAbsenceDoesNotStopASchedule(t *testing.T) {
 // T29: disabled for a while and enabled again with a lateness limit, it never
 // fired again.
 func TestT29AResumedScheduleGoesOn(t *testing.T) {
-	for _, catchUp := range []string{events.CatchUpNone, events.CatchUpPolicy} {
-		t.Run(catchUp, func(t *testing.T) {
+	for _, c := range [][3]string{
+		{events.CatchUpNone, events.MisfireOnce, ""}, {events.CatchUpPolicy, events.MisfireOnce, ""},
+		{events.CatchUpNone, events.MisfireSkip, "main"}, {events.CatchUpPolicy, events.MisfireSkip, "main"},
+	} {
+		catchUp, policy, trigger := c[0], c[1], events.TriggerName(c[2])
+		t.Run(strings.Join(c[:], " "), func(t *testing.T) {
 			s := testkit.NewSim(t)
 			s.Worker("w1", 10)
 			s.Define("job", events.TaskSpec{Triggers: []events.TriggerSpec{{
-				Name: "main", Cron: "* * * * *", CatchUp: catchUp, Misfire: events.MisfireSpec{Threshold: events.Duration(10 * time.Second)},
+				Name: "main", Cron: "* * * * *", CatchUp: catchUp, Misfire: events.MisfireSpec{Threshold: events.Duration(10 * time.Second), Policy: policy},
 			}}})
 			s.Advance(90 * time.Second)
-			s.MustDo(events.Command{Verb: events.VerbPause, Object: events.ObjectTask, Name: "job"})
+			s.MustDo(events.Command{Verb: events.VerbPause, Object: events.ObjectTask, Name: "job", Trigger: trigger})
 			before := len(s.Of(events.KindFired, "job"))
-			s.Advance(10 * time.Minute)
+			s.Advance(50 * time.Hour)
 			if n := len(s.Of(events.KindFired, "job")) - before; n != 0 {
 				t.Errorf("%d fired while paused", n)
 			}
-			s.MustDo(events.Command{Verb: events.VerbResume, Object: events.ObjectTask, Name: "job"})
+			s.MustDo(events.Command{Verb: events.VerbResume, Object: events.ObjectTask, Name: "job", Trigger: trigger})
 			caught := len(s.Of(events.KindFired, "job")) - before
-			if want := map[string]int{events.CatchUpNone: 0, events.CatchUpPolicy: 1}[catchUp]; caught != want {
+			want := 0
+			if catchUp == events.CatchUpPolicy && policy == events.MisfireOnce {
+				want = 1
+			}
+			if caught != want {
 				t.Errorf("%d fired at the resume, want %d", caught, want)
 			}
 			s.Advance(5 * time.Minute)
@@ -222,8 +266,8 @@ func TestT36AClockPutForwardDoesNotStorm(t *testing.T) {
 	before := len(s.Of(events.KindFired, "job"))
 	s.SetWall(s.Now().Add(time.Hour))
 	s.Advance(time.Millisecond)
-	if n := len(s.Of(events.KindFired, "job")) - before; n > 14 {
-		t.Errorf("%d fired at the jump: the policy is fire-once, and what is late by less than a minute", n)
+	if n := len(s.Of(events.KindFired, "job")) - before; n < 12 || n > 14 {
+		t.Errorf("%d fired at the jump, want 12 to 14: one for all that was missed, and what is late by less than a minute", n)
 	}
 	after := len(s.Of(events.KindFired, "job"))
 	s.Advance(time.Minute)
@@ -323,6 +367,11 @@ func TestW12ForbidGoesOnAfterEverybodyWasKilled(t *testing.T) {
 	s.Advance(15 * time.Second)
 	w.Kill()
 	s.Crash(false) // the server too
+	open := len(s.Of(events.KindFired, "job"))
+	s.Advance(10 * time.Second)
+	if n := len(s.Of(events.KindFired, "job")) - open; n != 0 || len(s.Of(events.KindSkipped, "job")) == 0 {
+		t.Errorf("%d fired while the run of the killed worker was open, want them skipped", n)
+	}
 	w2 := s.Worker("w2", 4)
 	w2.Takes = time.Second
 	s.Advance(time.Minute)
@@ -354,6 +403,35 @@ func TestW15EveryEndReleasesTheSchedule(t *testing.T) {
 		},
 		"timed out by the worker": func(s *testkit.Sim, w *testkit.SimWorker, _ events.InstanceID) {
 			w.Result = func(*events.Run, int64) events.Report { return events.Report{Outcome: events.OutcomeTimedOut} }
+		},
+		"timed out by the leader": func(s *testkit.Sim, w *testkit.SimWorker, _ events.InstanceID) {
+			w.Takes = time.Hour
+			s.Advance(6 * time.Minute)
+			w.Takes = 2 * time.Second
+			w.Restart() // it held its attempt to the end
+		},
+		"lost too often": func(s *testkit.Sim, w *testkit.SimWorker, _ events.InstanceID) {
+			for range 4 {
+				w.Takes = time.Hour
+				w.Restart()
+				s.Advance(5 * time.Second)
+			}
+			w.Takes = 2 * time.Second
+			w.Restart()
+		},
+		"cancelled while it waits for a retry": func(s *testkit.Sim, w *testkit.SimWorker, id events.InstanceID) {
+			w.Result = func(*events.Run, int64) events.Report {
+				return events.Report{Outcome: events.OutcomeFailed, Error: "no", RetryAfter: 3_600_000}
+			}
+			s.Advance(5 * time.Second)
+			s.MustDo(events.Command{Verb: events.VerbCancel, Name: string(id)})
+			w.Result = nil // the next one would wait as long
+		},
+		"cancelled while it is queued": func(s *testkit.Sim, w *testkit.SimWorker, id events.InstanceID) {
+			w.Kill()
+			s.Advance(25 * time.Second) // lost, and back in the queue
+			s.MustDo(events.Command{Verb: events.VerbCancel, Name: string(id)})
+			w.Restart()
 		},
 		"worker killed": func(s *testkit.Sim, w *testkit.SimWorker, _ events.InstanceID) {
 			w.Kill()
@@ -402,8 +480,8 @@ func TestE1AReportOfASupersededAttemptChangesNothing(t *testing.T) {
 	}
 	got := a.EndLate(a.Ran[0], events.OutcomeSucceeded, "a-nonce-000000000001")
 	s.Settle()
-	if got.Outcome != events.KindLate.String() {
-		t.Errorf("the report was recorded as %q", got.Outcome)
+	if got.Outcome != events.KindLate.String() || len(s.Of(events.KindLate, "")) != 1 {
+		t.Errorf("the report was recorded as %q, %+v", got.Outcome, s.Of(events.KindLate, ""))
 	}
 	if i := s.Instance(id); i.State != events.StateRunning || i.Attempt != 2 || i.Worker != "b" {
 		t.Errorf("the late report moved the instance: %s, attempt %d on %s", i.State, i.Attempt, i.Worker)
@@ -472,11 +550,29 @@ func TestE7AnyOrderOfTheEventsOfTwoAttempts(t *testing.T) {
 		{Kind: events.KindStarted, Instance: id, Attempt: 2, Offer: 2, Worker: "w2", Nonce: "n2"},
 		{Kind: events.KindSucceeded, Instance: id, Attempt: 2, Result: `2`},
 	}
+	// Events of attempts that are over, or never were.
+	wrong := func(e events.Event, attempt int64) events.Event { e.Attempt = attempt; return e }
+	strangers := []events.Event{
+		wrong(life[2], 2), wrong(life[2], 9), wrong(life[7], 1), wrong(life[7], 3), wrong(life[3], 3), wrong(life[3], 1), wrong(life[1], 2), wrong(life[4], 1),
+		{Kind: events.KindTimedOut, Instance: id, Attempt: 1, Reason: events.ReasonRun}, {Kind: events.KindLost, Instance: id, Attempt: 2, Reason: events.ReasonWorkerGone},
+	}
 	rng := rand.New(rand.NewPCG(7, 7))
+	finished := 0
 	for n := range 3000 {
-		order := append(append([]events.Event{}, life...), life[rng.IntN(len(life))], life[rng.IntN(len(life))])
-		if n > 0 {
+		order := append([]events.Event{}, life...)
+		switch {
+		case n == 0:
+		case n%2 == 0: // any order
+			order = append(order, life[rng.IntN(len(life))], life[rng.IntN(len(life))])
 			rng.Shuffle(len(order), func(a, b int) { order[a], order[b] = order[b], order[a] })
+		default: // strangers and repetitions among events in their order, which so go on
+			for range 1 + rng.IntN(6) {
+				e := strangers[rng.IntN(len(strangers))]
+				if rng.IntN(2) == 0 {
+					e = life[rng.IntN(len(life))]
+				}
+				order = slices.Insert(order, rng.IntN(len(order)+1), e)
+			}
 		}
 		v, ref := foldLife(t, id, order)
 		compareWithReference(t, ref, v)
@@ -485,10 +581,16 @@ func TestE7AnyOrderOfTheEventsOfTwoAttempts(t *testing.T) {
 				t.Fatalf("in order: %+v, %v", i, err)
 			}
 		}
+		if i, err := v.Instance(id); err == nil && i.State == events.StateSuccess {
+			finished++
+		}
 		_ = v.Close()
 		if t.Failed() {
 			t.Fatalf("order %+v", order)
 		}
+	}
+	if finished < 500 {
+		t.Errorf("only %d of the orders come to an end: too little is tested", finished)
 	}
 }
 

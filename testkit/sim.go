@@ -33,6 +33,9 @@ type Sim struct {
 	// Forget makes the loop throw away, before every round, everything in memory
 	// that is not the folded state, and load it again: all signals are dropped.
 	Forget bool
+	// DiesOnUnknown makes the process die when the outcome of an append is not known,
+	// and start again, in place of leading again.
+	DiesOnUnknown bool
 
 	state    *projector.State
 	schedule *timer.Schedule
@@ -168,6 +171,27 @@ func (s *Sim) Crash(lose bool) {
 	s.Settle()
 }
 
+// LagBy ends the process and starts it again with views of an earlier time.
+func (s *Sim) LagBy(dump []byte, digest events.Hash) {
+	s.t.Helper()
+	s.must(s.Views.Empty())
+	s.must(s.Views.Restore(bytes.NewReader(dump), digest))
+	s.offers = nil
+	s.start()
+	s.Settle()
+}
+
+// Dump gives the views as they are, for LagBy.
+func (s *Sim) Dump() (dump []byte, digest events.Hash) {
+	s.t.Helper()
+	snap := s.Views.Snapshot()
+	defer func() { s.must(snap.Close()) }()
+	var b bytes.Buffer
+	d, err := snap.Dump(&b)
+	s.must(err)
+	return b.Bytes(), d.Digest
+}
+
 // NewLeader lets another server take over.
 func (s *Sim) NewLeader(name events.ServerName) {
 	s.t.Helper()
@@ -265,6 +289,11 @@ func (s *Sim) commit() bool {
 		s.t.Fatal("busy is not retried by a Sim")
 	case err != nil || seq != f.Message.Seq:
 		// Unknown: lead again, decide anew. Whoever asked asks again.
+		if s.DiesOnUnknown {
+			s.offers = nil
+			s.start()
+			return true
+		}
 		s.schedule.Clear()
 		s.must(s.state.Load())
 		s.offers = nil
