@@ -22,7 +22,7 @@
 // (loop.go), the appender writes (appender.go). Shard ties them together and
 // runs for as long as the process does.
 //
-// Against ../shared/design the inbox is read by an ephemeral consumer from the
-// folded position on instead of a durable one: a durable consumer gives what an
-// ended leader had not acknowledged to the next one only after AckWait.
+// The inbox is read by an ephemeral consumer from the folded position on: a durable
+// one gives what an ended leader had not acknowledged to the next one only after
+// AckWait.
 package leader

@@ -10,7 +10,7 @@ import (
 type DST string
 
 const (
-	// DSTAX is the rule of Debian's cron (design.md §6, cron.md note 3). Where
+	// DSTAX is the rule of Debian's cron. Where
 	// the second, minute or hour field begins with "*" (Quartz's "/n" and "0/n"
 	// count as "*/n"), every real instant whose wall reading matches is due: none
 	// in a gap, and both passes of an overlap. Elsewhere a reading lost in a gap
@@ -18,7 +18,7 @@ const (
 	// gap loses, and a reading that comes twice at its first pass only.
 	DSTAX DST = "ax"
 
-	// DSTQuartz is the rule of Quartz 2.3.2 (cron.md note 2): the search is on
+	// DSTQuartz is the rule of Quartz 2.3.2: the search is on
 	// the wall clock from the reading of after + 1 s on; readings that do not exist
 	// are dropped, and of two instants the later is due. So a job of every
 	// minute pauses for the length of the overlap. Quartz also drops an hour of

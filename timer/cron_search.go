@@ -19,7 +19,7 @@ const yearFieldYears = quartzLastYear - quartzFirstYear + 1
 
 // A wallSchedule is an expression's fields, looked for on a wall clock that
 // never jumps. github.com/netresearch/go-cron does the search, and is only
-// ever asked in UTC. Its faults (cron.md) lie in its parser, which is not used
+// ever asked in UTC. Its faults lie in its parser, which is not used
 // (the value sets are filled in from our own), and around changes of offset,
 // which UTC has none of; there each of its steps moves forward and a January
 // past its limit of years ends it, so it cannot hang.

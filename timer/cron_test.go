@@ -174,7 +174,7 @@ func TestNextEnds(t *testing.T) {
 		{"0 0 2 ? 3 1#2", "America/New_York", "2026-11-30T00:00:00Z", DSTWall, ""},
 		{"0 0 2 ? 3 1#2", "America/New_York", "2026-11-30T00:00:00Z", DSTQuartz, ""},
 		{"0 0 2 ? 3 1#2", "America/New_York", "2026-11-30T00:00:00Z", DSTAX, "2027-03-14T03:00:00-04:00"},
-		// The library alone never returns from this one (cron.md).
+		// The library alone never returns from this one.
 		{"0 15 7 1 * ?", "Pacific/Apia", "2011-12-02T00:00:00Z", DSTAX, "2012-01-01T07:15:00+14:00"},
 		{"0 0 12 30 12 ? 2011", "Pacific/Apia", "2011-12-02T00:00:00Z", DSTAX, ""}, // a date left out
 		{"0 0 0 1 1 ?", "UTC", "9999-12-31T23:59:59Z", DSTAX, ""},

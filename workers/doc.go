@@ -11,7 +11,7 @@
 // The worker's side: worker.go and the files named after its parts; executors
 // are in executor*.go.
 //
-// Invariants (the model is ../shared/design/model-leader/claim.pml):
+// Invariants:
 //
 //	W1  An offer is started or withdrawn, never both; an attempt starts at most
 //	    once, by the nonce of one claim.

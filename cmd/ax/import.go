@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +40,8 @@ type importedEntry struct {
 	Command  string `json:"command"`
 	Result   string `json:"result,omitempty"` // defined, unchanged or refused; absent with --dry-run
 	Note     string `json:"note,omitempty"`
+	// Definition is the task, with --dry-run.
+	Definition json.RawMessage `json:"definition,omitempty"`
 }
 
 type importError struct {
@@ -136,8 +139,11 @@ func (c *cli) importCrontabs(cmd *cobra.Command, files []string, o *importOption
 					r.Errors = append(r.Errors, importError{e.Line, e.Schedule, err.Error()})
 					continue
 				}
+				if o.dryRun {
+					entry.Definition = json.RawMessage(body)
+				}
 				r.Entries = append(r.Entries, entry)
-				r.Notes = noteMail(r.Notes, e)
+				r.Notes = noteLost(r.Notes, e)
 				commands = append(commands, events.Command{Verb: events.VerbDefine, Definition: body})
 			}
 		}
@@ -271,11 +277,18 @@ func taskBase(file string, o *importOptions) string {
 // fileLabel is the value of the label crontab.
 func fileLabel(file string) string { return clipBytes(filepath.Base(file), 200) }
 
-// noteMail says once that nobody will get mail.
-func noteMail(notes []string, e crontab.Entry) []string {
+// notTaken says what of cron's own settings means nothing to AX. A command has them in
+// its environment all the same, as with cron.
+var notTaken = map[string]string{
+	"MAILTO":       "MAILTO is not taken over: AX sends no mail; ax get instances shows what has failed",
+	"RANDOM_DELAY": "RANDOM_DELAY is not taken over: entries fire when they are due",
+}
+
+// noteLost adds, once each, what is not taken over of an entry's settings.
+func noteLost(notes []string, e crontab.Entry) []string {
 	for _, v := range e.Env() {
-		if v.Name == "MAILTO" && v.Value != "" && len(notes) == 0 {
-			return append(notes, "MAILTO is not taken over: AX sends no mail; ax get instances shows what has failed")
+		if note := notTaken[v.Name]; note != "" && v.Value != "" && !slices.Contains(notes, note) {
+			notes = append(notes, note)
 		}
 	}
 	return notes
@@ -291,8 +304,6 @@ func crontabTask(file string, e crontab.Entry, o *importOptions) (body string, e
 		switch v.Name {
 		case "SHELL":
 			shell.Shell = []string{v.Value, "-c"}
-		case "CRON_TZ", "MAILTO", "MAILFROM", "RANDOM_DELAY", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING":
-			// Cron's own; see the note below for what that means.
 		default:
 			shell.Env[v.Name] = v.Value
 		}
