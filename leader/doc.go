@@ -18,8 +18,8 @@
 //	L6  A decision that cannot be made is parked alone: an incident is recorded
 //	    and its instance becomes a dead letter. The shard goes on.
 //
-// The lease elects (lease.go), the log fences (term.go), the loop decides
-// (loop.go), the appender writes (appender.go). Shard ties them together and
+// The lease elects (lease.go), the log fences (lead.go), the loop decides (loop.go,
+// term_loop.go), the appender writes (term_append.go). Shard ties them together and
 // runs for as long as the process does.
 //
 // The inbox is read by an ephemeral consumer from the folded position on: a durable
