@@ -41,6 +41,8 @@ type Record struct {
 	Params     json.RawMessage    `json:"params,omitempty"`
 	Result     json.RawMessage    `json:"result,omitempty"`
 	Body       json.RawMessage    `json:"body,omitempty"`
+	// Term is the leadership that a led event begins.
+	Term string `json:"term,omitempty"`
 	// Void says why the event had no effect, where that is known.
 	Void string `json:"void,omitempty"`
 }

@@ -63,7 +63,11 @@ func Events(ctx context.Context, log events.Log, f Filter, limit int) (found []R
 			older = older || !f.Since.IsZero() && m.Time < f.Since.UnixNano()
 			for k := range d.Events {
 				if f.wants(&d.Events[k], d.Times[k]) {
-					part = append(part, NewRecord(&d.Events[k], events.Position{Seq: m.Seq, Index: uint32(k)}, d.Times[k], d.Actor))
+					r := NewRecord(&d.Events[k], events.Position{Seq: m.Seq, Index: uint32(k)}, d.Times[k], d.Actor)
+					if r.Kind == events.KindLed {
+						r.Term = m.Term.String()
+					}
+					part = append(part, r)
 				}
 			}
 			return nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -82,9 +83,20 @@ func (c *cli) benchCommand() *cobra.Command {
 		sub.Args = cobra.NoArgs
 		sub.Flags().IntVar(&o.slots, "slots", 500, "slots of the worker")
 		sub.Flags().StringVar(&o.durability, "durability", "fsync", "fsync, or interval=1s")
-		sub.Flags().StringVar(&o.dir, "dir", "", "folder to work in (default: a new one in the system's temporary folder)")
+		sub.Flags().StringVar(&o.dir, "dir", "", "folder to work in, made if it is not there (default: a new one in the system's temporary folder)")
 		sub.Flags().StringVar(&o.profile, "cpu-profile", "", "write a CPU profile of the run to this file")
 		sub.RunE = func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd); err != nil {
+				return err
+			}
+			if _, err := ax.ParseDurability(o.durability); err != nil {
+				return failWith(exitUsage, "--durability: %w", err)
+			}
+			if o.dir != "" {
+				if err := os.MkdirAll(o.dir, 0o700); err != nil {
+					return failWith(exitUsage, "--dir: %w; give a folder that can be made and written", err)
+				}
+			}
 			if o.profile != "" {
 				f, err := os.Create(o.profile)
 				if err != nil {
@@ -115,6 +127,20 @@ func (c *cli) benchCommand() *cobra.Command {
 	rebuild.Flags().Int64Var(&o.instances, "instances", 100_000, "instances in the log, four events each")
 	add(rebuild, func(ctx context.Context, o *benchOptions) (benchTable, error) { return benchRebuild(ctx, o) })
 	return cmd
+}
+
+// positive refuses numbers of a benchmark that measure nothing.
+func positive(cmd *cobra.Command) error {
+	for _, name := range []string{"instances", "slots", "rate", "seconds"} {
+		f := cmd.Flags().Lookup(name)
+		if f == nil {
+			continue // of another benchmark
+		}
+		if n, err := strconv.ParseInt(f.Value.String(), 10, 64); err != nil || n <= 0 {
+			return failWith(exitUsage, "--%s %s: want a number over 0", name, f.Value)
+		}
+	}
+	return nil
 }
 
 func (r *benchResult) table(w io.Writer) {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/ax-scheduler/ax/api/definition"
 	"github.com/ax-scheduler/ax/events"
+	"github.com/ax-scheduler/ax/replay"
 	"github.com/ax-scheduler/ax/timer"
 )
 
@@ -18,36 +21,39 @@ import (
 type change struct {
 	Kind     events.ObjectKind `json:"kind"`
 	Name     string            `json:"name"`
-	Result   string            `json:"result"` // defined, unchanged, deleted, paused, resumed, refused
+	Result   string            `json:"result"` // defined, unchanged, deleted, paused, resumed, cancelled, refused
 	Position string            `json:"position,omitempty"`
 	Error    string            `json:"error,omitempty"`
 }
 
-// changes shows what became of objects and gives the first refusal as an error.
+// changes shows what became of objects. Refusals are the error, with the exit code
+// of the first; a table does not repeat them.
 func (c *cli) changes(all []change, answers []events.Done) error {
+	var refused []string
+	var first *codedError
 	for i := range answers {
 		a := &answers[i]
 		all[i].Position = a.Position.String()
 		if a.Unchanged {
 			all[i].Result = "unchanged"
 		}
-		if a.Reason != "" {
+		if r := refusal(*a); r != nil {
+			if first == nil {
+				errors.As(r, &first)
+			}
 			all[i].Result, all[i].Error = "refused", a.Error
+			refused = append(refused, fmt.Sprintf("%s %s refused: %s", strings.ToLower(string(all[i].Kind)), all[i].Name, a.Error))
 		}
 	}
 	err := c.print(all, func(w io.Writer) {
 		for _, x := range all {
-			fmt.Fprintf(w, "%s %s %s", strings.ToLower(string(x.Kind)), x.Name, x.Result)
-			if x.Error != "" {
-				fmt.Fprintf(w, ": %s", x.Error)
+			if x.Error == "" {
+				fmt.Fprintf(w, "%s %s %s\n", strings.ToLower(string(x.Kind)), x.Name, x.Result)
 			}
-			fmt.Fprintln(w)
 		}
 	})
-	for i := range answers {
-		if r := refusal(answers[i]); r != nil {
-			return r
-		}
+	if first != nil {
+		return failWith(first.code, "%s", strings.Join(refused, "\n"))
 	}
 	return err
 }
@@ -58,7 +64,15 @@ func (c *cli) applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER...",
 		Short: "Define tasks and groups as YAML files say; what is unchanged stays untouched",
-		Args:  cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return failWith(exitUsage, "name the files with -f: ax apply -f %s", strings.Join(append(files, args...), " -f "))
+			case len(files) == 0:
+				return failWith(exitUsage, "name the files with -f: ax apply -f FILE|FOLDER, or -f - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			calendars := &timer.Calendars{}
 			all, err := definition.Load(files, c.in, definition.Options{CheckTask: calendars.CheckTask})
@@ -91,7 +105,6 @@ func (c *cli) applyCommand() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVarP(&files, "filename", "f", nil, "file, folder, or - for standard input; may be given several times")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only check the files")
-	_ = cmd.MarkFlagRequired("filename")
 	return cmd
 }
 
@@ -176,13 +189,10 @@ func (c *cli) triggerCommand() *cobra.Command {
 				return err
 			}
 			t := triggered{args[0], answers[0].Instance, answers[0].Position.String(), answers[0].Unchanged}
-			return c.print(t, func(w io.Writer) {
-				if t.Known {
-					fmt.Fprintf(w, "the key is known: %s\n", t.Instance)
-					return
-				}
-				fmt.Fprintln(w, t.Instance)
-			})
+			if t.Known { // beside the output, which scripts take the id from
+				fmt.Fprintf(c.err, "ax: the key %s is known: no new instance\n", key)
+			}
+			return c.print(t, func(w io.Writer) { fmt.Fprintln(w, t.Instance) })
 		},
 	}
 	cmd.Flags().StringVar(&params, "params", "", "parameters as JSON, or @FILE, or @- for standard input")
@@ -226,15 +236,46 @@ func (c *cli) cancelCommand() *cobra.Command {
 			var list []change
 			for _, id := range args {
 				commands = append(commands, events.Command{Verb: events.VerbCancel, Name: id, Reason: reason})
-				list = append(list, change{Kind: events.ObjectInstance, Name: id, Result: "cancel asked or done"})
+				list = append(list, change{Kind: events.ObjectInstance, Name: id, Result: "cancelled, or asked to end"})
 			}
 			answers, err := c.do(cmd.Context(), commands...)
 			if err != nil {
 				return err
 			}
+			c.cancelled(cmd.Context(), list, answers)
 			return c.changes(list, answers)
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
 	return cmd
+}
+
+// cancelled says of each instance which of the two a cancel led to. The answer
+// names the event; where that cannot be read, the cancel holds all the same.
+func (c *cli) cancelled(ctx context.Context, list []change, answers []events.Done) {
+	nc, err := c.connect()
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	addr, err := c.address()
+	if err != nil {
+		return
+	}
+	log, err := events.OpenJetStreamLog(ctx, nc, addr, 0)
+	if err != nil {
+		return
+	}
+	for i := range answers {
+		if answers[i].Reason != "" || answers[i].Unchanged {
+			continue
+		}
+		switch r, err := replay.At(ctx, log, answers[i].Position); {
+		case err != nil:
+		case r.Kind == events.KindCancelAsked:
+			list[i].Result = "asked to end: its worker runs it"
+		case r.Kind == events.KindCancelled:
+			list[i].Result = "cancelled"
+		}
+	}
 }

@@ -183,9 +183,10 @@ func TestTheCommandLine(t *testing.T) {
 		t.Errorf("apply again: %s", out)
 	}
 	id := strings.TrimSpace(d.ax("trigger", "job", "--params", `{"n":1}`, "--key", "k1"))
-	again := d.ax("trigger", "job", "--key", "k1")
-	if !strings.Contains(again, id) || !strings.Contains(again, "known") {
-		t.Errorf("the same key gave %q, want %s", again, id)
+	// A script takes the id from the output, whether the key is new or known.
+	again, remark, code := axRun(t, "", append([]string{"trigger", "job", "--key", "k1"}, d.args...)...)
+	if code != 0 || again != id+"\n" || !strings.Contains(remark, "k1 is known") {
+		t.Errorf("the same key gave exit %d, %q and %q, want %s", code, again, remark, id)
 	}
 	state := func(id string) events.State {
 		all := decode[[]api.Instance](t, d.ax("get", "instances", "--task", "job", "-o", "json"))
@@ -211,6 +212,14 @@ func TestTheCommandLine(t *testing.T) {
 			t.Errorf("why does not say %q:\n%s", want, out)
 		}
 	}
+	ofTask := decode[[]replay.Record](t, d.ax("get", "events", "--task", "job", "-o", "json"))
+	if n := len(ofTask); n != 5 || ofTask[n-1].Kind != events.KindSucceeded {
+		t.Errorf("events of the task: %+v", ofTask)
+	}
+	led := decode[[]replay.Record](t, d.ax("get", "events", "--kind", "led", "-o", "json"))
+	if table := d.ax("get", "events", "--kind", "led"); !strings.Contains(table, "server ") || !strings.Contains(table, "term "+led[0].Term) || led[0].Term == "" {
+		t.Errorf("a leadership: %s", table)
+	}
 	fired := decode[[]replay.Record](t, d.ax("get", "events", "--kind", "fired", "--task", "job", "-o", "json"))
 	if len(fired) != 1 || string(fired[0].Instance) != id || fired[0].Due == nil || fired[0].Actor == "" {
 		t.Errorf("events: %+v", fired)
@@ -221,9 +230,29 @@ func TestTheCommandLine(t *testing.T) {
 		d.ax("apply", "-f", file)
 		id := strings.TrimSpace(d.ax("trigger", "job"))
 		eventually(t, "it runs", func() bool { return state(id) == events.StateRunning })
-		d.ax("cancel", id)
+		if out := d.ax("cancel", id, "--reason", "enough"); !strings.Contains(out, "asked to end") {
+			t.Errorf("cancel of what runs: %s", out)
+		}
 		eventually(t, "it is cancelled", func() bool { return state(id) == events.StateCancelled })
 		d.fails(exitConflict, "cancel", id)
+		if out := d.ax("why", id); !strings.Contains(out, "asked it to end: enough") {
+			t.Errorf("why does not say who cancelled, and why:\n%s", out)
+		}
+	})
+	t.Run("an instance is cancelled while it waits", func(t *testing.T) {
+		queued := filepath.Join(t.TempDir(), "queued.yaml")
+		if err := os.WriteFile(queued, []byte("apiVersion: ax/v1\nkind: Task\nmetadata: {name: queued}\nspec:\n  group: nobody\n  executor: {shell: {command: 'true'}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.ax("apply", "-f", queued)
+		id := strings.TrimSpace(d.ax("trigger", "queued"))
+		if out := d.ax("why", id); !strings.Contains(out, "no worker that beats to this leader has slots for the group") {
+			t.Errorf("why does not say that nobody serves the group:\n%s", out)
+		}
+		if out := d.ax("cancel", id); !strings.HasSuffix(out, " cancelled\n") {
+			t.Errorf("cancel of what waits: %s", out)
+		}
+		d.ax("delete", "task", "queued")
 	})
 	t.Run("a command that fails is a dead letter", func(t *testing.T) {
 		write(job("echo broken >&2; exit 3"))
@@ -280,6 +309,13 @@ func TestTheCommandLine(t *testing.T) {
 			t.Errorf("an hour before: %s", out)
 		}
 		d.fails(exitNotFound, "replay", "--at", "99999")
+		if got := d.fails(exitNotFound, "replay", "--instance", "nobody-1-s1"); !strings.Contains(got, "no instance nobody-1-s1") {
+			t.Errorf("replay of nobody: %s", got)
+		}
+		if got := d.fails(exitNotFound, "replay", "--task", "nobody"); !strings.Contains(got, "no task nobody") {
+			t.Errorf("replay of no task: %s", got)
+		}
+		d.ax("replay", "--task", "job", "--instance", id)
 	})
 }
 

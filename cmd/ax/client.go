@@ -35,6 +35,17 @@ func (c *cli) token() (string, error) {
 	return t, err
 }
 
+// wrongToken says what to do where a server does not take the token.
+func (c *cli) wrongToken(who string) error {
+	from := "the file token of the data folder " + c.data
+	if os.Getenv("AX_TOKEN") != "" {
+		from = "the environment variable AX_TOKEN"
+	} else if _, err := ax.ReadToken(c.data); err != nil {
+		from = "nowhere: there is none in the data folder " + c.data
+	}
+	return failWith(exitUnavailable, "%s refuses the token, which is from %s; give the folder of that server with --data or AX_DATA, or its token in AX_TOKEN", who, from)
+}
+
 // get reads a path of the API into v, or hands the body to v if that is an
 // io.Writer.
 func (c *cli) get(ctx context.Context, path string, query url.Values, v any) error {
@@ -76,6 +87,9 @@ func (c *cli) open(ctx context.Context, path string, query url.Values) (io.ReadC
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusUnauthorized {
+		return nil, c.wrongToken("the server at " + c.server)
+	}
 	var p api.Problem
 	if json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&p) != nil || p.Error == "" {
 		p.Error = resp.Status
@@ -107,10 +121,23 @@ func (c *cli) connect(opts ...nats.Option) (*nats.Conn, error) {
 		token = t
 	}
 	nc, err := ax.DialNATS(address, token, append([]nats.Option{nats.Name("ax")}, opts...)...)
+	if errors.Is(err, nats.ErrAuthorization) {
+		return nil, c.wrongToken("NATS at " + withoutPassword(address))
+	}
 	if err != nil {
 		return nil, &codedError{exitUnavailable, fmt.Errorf("%w; start a server with ax dev, or say where NATS is with --nats", err)}
 	}
 	return nc, nil
+}
+
+// withoutPassword takes the credentials out of an address.
+func withoutPassword(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the given address"
+	}
+	u.User = nil
+	return u.String()
 }
 
 func (c *cli) address() (events.Address, error) {
@@ -122,7 +149,7 @@ func (c *cli) address() (events.Address, error) {
 }
 
 // commandTime is how long a command waits for a leader.
-const commandTime = 15 * time.Second
+var commandTime = 15 * time.Second // tests wait less
 
 // do sends commands to the leader.
 func (c *cli) do(ctx context.Context, commands ...events.Command) ([]events.Done, error) {
@@ -138,8 +165,9 @@ func (c *cli) do(ctx context.Context, commands ...events.Command) ([]events.Done
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	answers, err := ax.NewClient(nc, addr, actor()).Do(ctx, commands...)
-	if errors.Is(err, ax.ErrNoLeader) {
-		return answers, &codedError{exitUnavailable, err}
+	if errors.Is(err, ax.ErrNoLeader) && !errors.Is(err, context.Canceled) {
+		return answers, failWith(exitUnavailable, "no leader of namespace %s has answered within %s; look at ax get leaders, at %s/readyz, and at the server's log",
+			c.namespace, commandTime, strings.TrimSuffix(c.server, "/"))
 	}
 	return answers, err
 }

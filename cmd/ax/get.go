@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -196,6 +197,11 @@ func (c *cli) eventTable(w io.Writer, all []replay.Record) {
 			}
 		case r.Name != "":
 			subject = strings.ToLower(string(r.Object)) + " " + r.Name
+		case r.Kind == events.KindLed:
+			var led events.LedBody
+			if json.Unmarshal(r.Body, &led) == nil {
+				subject = "server " + string(led.Server)
+			}
 		}
 		row := []string{r.Position.String(), when(&r.Time), r.Kind.String(), subject, clip(describe(r), 100)}
 		if c.wide() {
@@ -214,6 +220,9 @@ func (c *cli) eventTable(w io.Writer, all []replay.Record) {
 func describe(r *replay.Record) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if r.Term != "" {
+		add("term %s", r.Term)
+	}
 	if r.Attempt > 0 {
 		add("attempt %d", r.Attempt)
 	}

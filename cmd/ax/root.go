@@ -70,8 +70,12 @@ func run(ctx context.Context, args []string, in io.Reader, out, errw io.Writer) 
 
 func (c *cli) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "ax",
-		Short:         "AX decides when work is due, hands it to workers, and proves afterwards what happened",
+		Use:   "ax",
+		Short: "AX decides when work is due, hands it to workers, and proves afterwards what happened",
+		Long: `AX decides when work is due, hands it to workers, and proves afterwards what happened.
+
+Commands prove who they are by the server's token: that of the environment variable
+AX_TOKEN, or the one in the file token of the data folder (--data, AX_DATA).`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -98,6 +102,7 @@ func (c *cli) rootCommand() *cobra.Command {
 		return failWith(exitUsage, "-o %s: want table, wide, json or yaml", c.output)
 	}
 	wrap(root)
+	tellUsage(root)
 	return root
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -198,9 +199,16 @@ func (c *cli) replayCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out, err := replayedState(state, views, events.TaskName(task), events.InstanceID(instance), limit)
+			out, found, err := replayedState(state, views, events.TaskName(task), events.InstanceID(instance), limit)
 			if err != nil {
 				return err
+			}
+			switch {
+			case found:
+			case instance != "":
+				return failWith(exitNotFound, "there was no instance %s%s at sequence %d; ax get instances lists those of now, ax replay --at another time those of then", instance, ofTask(task), out.Cursor)
+			case task != "" && !slices.Contains(out.Tasks, task):
+				return failWith(exitNotFound, "there was no task %s at sequence %d; the tasks of then were: %s", task, out.Cursor, listOrNone(out.Tasks))
 			}
 			return c.print(out, func(w io.Writer) {
 				fmt.Fprintf(w, "sequence %d, %s, led by %s\n", out.Cursor, when(&out.Time), out.Leader)
@@ -222,9 +230,27 @@ func (c *cli) replayCommand() *cobra.Command {
 	return cmd
 }
 
-func replayedState(state *projector.State, views *projector.Views, task events.TaskName, instance events.InstanceID, limit int) (*replayed, error) {
+func ofTask(task string) string {
+	if task == "" {
+		return ""
+	}
+	return " of task " + task
+}
+
+// listOrNone names a few of many.
+func listOrNone(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > 10:
+		return strings.Join(names[:10], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
+}
+
+func replayedState(state *projector.State, views *projector.Views, task events.TaskName, instance events.InstanceID, limit int) (out *replayed, found bool, err error) {
 	m := state.Meta()
-	out := &replayed{
+	out = &replayed{
 		Cursor: m.Cursor, Time: time.Unix(0, m.Time).UTC(), Hash: m.Hash, Leader: string(m.Leader), States: map[string]int{}, Tasks: []string{},
 		Instances: []api.Instance{},
 	}
@@ -232,13 +258,18 @@ func replayedState(state *projector.State, views *projector.Views, task events.T
 		out.Tasks = append(out.Tasks, string(t.Name))
 		return true
 	}); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return out, views.Instances(events.Position{}, func(i *projector.Instance) bool {
+	err = views.Instances(events.Position{}, func(i *projector.Instance) bool {
 		out.States[i.State.String()]++
-		if (task == "" || i.Task == task) && (instance == "" || i.ID == instance) && len(out.Instances) < limit {
+		if task != "" && i.Task != task || instance != "" && i.ID != instance {
+			return true
+		}
+		found = true
+		if len(out.Instances) < limit {
 			out.Instances = append(out.Instances, api.NewInstance(i, instance != ""))
 		}
 		return true
 	})
+	return out, found, err
 }
