@@ -72,6 +72,9 @@ func (l *Loop) Ask(req Request, reply func([]byte)) {
 // Asked is the number of requests that are not decided.
 func (l *Loop) Asked() int { return len(l.asks) }
 
+// requests is the name under which requests are decided.
+const requests = "requests"
+
 // Round decides what is owed at now, as far as the frame has room, and reports
 // whether it stopped for lack of room.
 func (l *Loop) Round(now events.Now) (full bool) {
@@ -84,7 +87,7 @@ func (l *Loop) Round(now events.Now) (full bool) {
 		if r, is := a.req.(inboxed); is {
 			inbox = r.InboxSeq()
 		}
-		why, ok := l.run("requests", inbox, a.req.Decide)
+		why, ok := l.run(requests, inbox, a.req.Decide)
 		if !ok {
 			return true
 		}
@@ -187,6 +190,12 @@ func (l *Loop) park(name string, culprit *events.Event, bad error) bool {
 	l.parked++
 	l.Parked++
 	instance, trigger := l.state.Focused()
+	if name == requests {
+		// Whoever asked may name what is none of theirs: it is their request that is
+		// out of the way then, and answered so.
+		instance, trigger = nil, nil
+		culprit = &events.Event{Inbox: culprit.Inbox}
+	}
 	e := events.Event{Kind: events.KindIncident, Reason: events.ReasonPoison, Error: clip(name+": "+bad.Error(), events.MaxErrorText)}
 	id := culprit.Instance
 	if instance != nil {

@@ -285,3 +285,26 @@ func TestAMessageOfTheInboxThatPanicsIsPassed(t *testing.T) {
 		t.Errorf("the inbox is read up to %d, want 7", have)
 	}
 }
+
+// TestARequestHarmsNothingThatItNames: what cannot be decided for somebody who asks is
+// that somebody's trouble; the instance goes on.
+func TestARequestHarmsNothingThatItNames(t *testing.T) {
+	loop, s := loopOf(t, 1)
+	var said string
+	loop.Ask(&ask{decide: func(s *projector.State) *events.Event {
+		s.Focus(s.Instance(id(0)), nil)
+		return &events.Event{Kind: events.KindLate, Instance: id(0), Attempt: -1}
+	}}, func(b []byte) { said = string(b) })
+	loop.Round(now(0))
+	f := loop.Seal()
+	if f == nil || f.Events != 1 {
+		t.Fatalf("more than the incident was decided, or nothing: %+v", f)
+	}
+	if _, err := loop.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	f.Send(events.Term{1}, func(string, []byte) {}, true, nil)
+	if i := s.Instance(id(0)); i == nil || i.State == events.StateDead || said != "failed" {
+		t.Errorf("answered %q, the instance is %+v", said, i)
+	}
+}

@@ -33,6 +33,14 @@ func (r *Rules) HandleBeat(_ events.Group, body []byte) (*BeatRequest, error) {
 	if err := events.CheckName(string(b.Worker)); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	if err := inRange(number{"incarnation", b.Incarnation}, number{"number", b.Number}, number{"runLease", b.RunLease}); err != nil {
+		return nil, err
+	}
+	for i := range b.Attempts {
+		if err := inRange(number{"attempt", b.Attempts[i].Attempt}, number{"offer", b.Attempts[i].Offer}); err != nil {
+			return nil, err
+		}
+	}
 	if len(b.Slots) > maxGroups {
 		return nil, fmt.Errorf("%w: a beat with %d groups, at most %d", events.ErrRequest, len(b.Slots), maxGroups)
 	}

@@ -57,8 +57,15 @@ func (r *Rules) HandleClaims(group events.Group, body []byte) (*ClaimRequest, er
 	if err := events.CheckName(string(c.claims.Worker)); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	if err := inRange(number{"incarnation", c.claims.Incarnation}, number{"beat", c.claims.Beat}, number{"runLease", c.claims.RunLease}); err != nil {
+		return nil, err
+	}
 	for i := range c.claims.Claims {
-		n := c.claims.Claims[i].Nonce
+		x := &c.claims.Claims[i]
+		if err := inRange(number{"attempt", x.Attempt}, number{"offer", x.Offer}); err != nil {
+			return nil, err
+		}
+		n := x.Nonce
 		if len(n) < minNonce || len(n) > maxNonce {
 			return nil, fmt.Errorf("%w: a nonce has %d bytes, want %d to %d", events.ErrRequest, len(n), minNonce, maxNonce)
 		}

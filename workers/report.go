@@ -34,7 +34,14 @@ func (r *Rules) HandleReports(_ events.Group, body []byte) (*ReportRequest, erro
 	if err := events.CheckName(string(c.reports.Worker)); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
+	if err := inRange(number{"incarnation", c.reports.Incarnation}); err != nil {
+		return nil, err
+	}
 	for i := range c.reports.Reports {
+		x := &c.reports.Reports[i]
+		if err := inRange(number{"attempt", x.Attempt}, number{"offer", x.Offer}, number{"retryAfter", x.RetryAfter}); err != nil {
+			return nil, err
+		}
 		c.hashes = append(c.hashes, NonceHash(c.reports.Reports[i].Nonce))
 	}
 	c.answers = make([]events.Recorded, 0, len(c.reports.Reports))
