@@ -61,6 +61,7 @@ type Info struct {
 	FirstTime   time.Time // server's time of the first message
 	Created     time.Time // when the stream was made: another value means another log
 	Server      string    // server and its start, where known: another value may mean a restored log
+	Missing     uint64    // messages that are not there between First and Last: the store is damaged
 	Bytes       uint64    // stored
 	MaxBytes    uint64    // bound; 0: none
 	MaxAge      time.Duration
@@ -83,6 +84,17 @@ type GapError struct {
 // Error implements error.
 func (e *GapError) Error() string {
 	return fmt.Sprintf("the log has no sequence %d any more, its next one is %d: start from a snapshot, or restore the log", e.Want, e.Have)
+}
+
+// HoleError says that a log has lost messages in its middle. It can not be folded.
+type HoleError struct {
+	Missing, First, Last uint64
+}
+
+// Error implements error.
+func (e *HoleError) Error() string {
+	return fmt.Sprintf("the log has lost %d of its messages between sequence %d and %d: its file is damaged; restore the data folder from a backup, or, to give up all from the damage on, stop this server and remove index.db from the stream's folder msgs: NATS then cuts the log at the damage",
+		e.Missing, e.First, e.Last)
 }
 
 // LedBody is the body of a led event.

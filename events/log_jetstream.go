@@ -195,6 +195,9 @@ func (l *JetStreamLog) Info(ctx context.Context) (Info, error) {
 	if si.State.Msgs == 0 {
 		info.First = info.Last + 1
 	}
+	if whole := info.Last - info.First + 1; si.State.Msgs < whole {
+		info.Missing = whole - si.State.Msgs
+	}
 	return info, nil
 }
 

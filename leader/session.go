@@ -150,6 +150,9 @@ func (x *session) compare(ctx context.Context) error {
 		return err
 	}
 	info := s.info.Load()
+	if info.Missing > 0 {
+		return &events.HoleError{Missing: info.Missing, First: info.First, Last: info.Last} // before anything is thrown away
+	}
 	cursor := s.state.Meta().Cursor
 	if cursor == 0 {
 		return nil

@@ -213,7 +213,8 @@ func (s *Shard) Run(ctx context.Context) error {
 // fatal reports whether trying again cannot help.
 func fatal(err error) bool {
 	var gap *events.GapError
-	return errors.As(err, &gap) || errors.Is(err, events.ErrNewerVersion) || errors.Is(err, projector.ErrChain) || errors.Is(err, projector.ErrCorrupt)
+	var hole *events.HoleError
+	return errors.As(err, &gap) || errors.As(err, &hole) || errors.Is(err, events.ErrNewerVersion) || errors.Is(err, projector.ErrChain) || errors.Is(err, projector.ErrCorrupt)
 }
 
 // serveSync waits for d and meanwhile answers those who want fresh views.

@@ -71,12 +71,28 @@ func openViews(opt Options, fs vfs.FS) (*Views, error) {
 			return nil, fmt.Errorf("views: %w", err)
 		}
 	}
+	hurt := &damage{dir: dir, log: opt.Logger}
+	if opt.Dir != "" {
+		o.EventListener = &pebble.EventListener{DataCorruption: hurt.found}
+		if !opt.ReadOnly {
+			if err := hurt.setAside(); err != nil {
+				return nil, err
+			}
+		}
+	}
 	db, err := pebble.Open(dir, o)
+	if err != nil && !opt.ReadOnly && opt.Dir != "" && damaged(err) {
+		hurt.note(err)
+		if serr := hurt.setAside(); serr != nil {
+			return nil, errors.Join(err, serr)
+		}
+		db, err = pebble.Open(dir, o)
+	}
 	if err != nil {
 		if isLocked(err) {
 			return nil, fmt.Errorf("%w: %s: another AX process uses this data folder: %w", ErrInUse, dir, err)
 		}
-		return nil, fmt.Errorf("views in %s: %w", dir, err)
+		return nil, fmt.Errorf("views in %s: %w; the folder may be deleted, the views are then folded again from the log", dir, err)
 	}
 	v := newViews(db)
 	v.full = full

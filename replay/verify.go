@@ -152,7 +152,8 @@ func Verify(ctx context.Context, log events.Log, dump io.Reader, open func() (*p
 // or has lost something.
 func broken(err error) bool {
 	var gap *events.GapError
-	return errors.As(err, &gap) || errors.Is(err, projector.ErrChain) || errors.Is(err, projector.ErrOutOfOrder)
+	var hole *events.HoleError
+	return errors.As(err, &gap) || errors.As(err, &hole) || errors.Is(err, projector.ErrChain) || errors.Is(err, projector.ErrOutOfOrder)
 }
 
 // checkpoints finds the checkpoints with a digest, by the sequence they are of.

@@ -84,6 +84,9 @@ func (c *cli) open(ctx context.Context, path string, query url.Values) (io.ReadC
 		return nil, failWith(exitUnavailable, "no server answers at %s: %w; start one with ax dev, or say where it is with --server", c.server, err)
 	}
 	if resp.StatusCode == http.StatusOK {
+		if why := resp.Header.Get("Ax-Stale"); why != "" {
+			fmt.Fprintf(c.err, "ax: this may be old or not all of it: %s\n", why)
+		}
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()

@@ -44,7 +44,7 @@ func (c *cli) openSource(ctx context.Context) (*source, error) {
 		return &source{log, func(context.Context) (io.ReadCloser, error) { return folder.Dump() }, "the data folder " + c.data, folder.Close}, nil
 	}
 	if !errors.Is(ferr, ax.ErrDataInUse) && c.nats == "" {
-		if errors.Is(ferr, os.ErrNotExist) {
+		if _, err := os.Stat(filepath.Join(c.data, "mode")); errors.Is(err, os.ErrNotExist) {
 			return nil, failWith(exitNotFound, "there is no data folder at %s; say where it is with --data", c.data)
 		}
 		return nil, ferr
