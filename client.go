@@ -73,7 +73,7 @@ func (c *Client) ask(ctx context.Context, commands []events.Command) ([]events.D
 			return m.Answers, nil
 		}
 		if !errors.Is(err, nats.ErrNoResponders) {
-			return nil, fmt.Errorf("%w: %w", ErrNoLeader, err)
+			return nil, fmt.Errorf("%w: %w; it is not known whether it was done: definitions may be applied again, and triggers with a key", ErrNoLeader, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -60,7 +60,7 @@ func (d *Data) Path(name string) string { return filepath.Join(d.dir, name) }
 func (d *Data) checkMode(want string) error {
 	have, err := os.ReadFile(d.Path("mode"))
 	if errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(d.Path("mode"), []byte(want+"\n"), 0o600); err != nil {
+		if err := writeWhole(d.Path("mode"), want); err != nil {
 			return fmt.Errorf("data folder: %w", err)
 		}
 		return nil
@@ -69,7 +69,7 @@ func (d *Data) checkMode(want string) error {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if m := strings.TrimSpace(string(have)); m != want {
-		return fmt.Errorf("data folder %s holds a store of kind %q, this is %q; see ax migrate", d.dir, m, want)
+		return fmt.Errorf("data folder %s holds a store of kind %q, and not %q (file %s); choose another folder with --data", d.dir, m, want, d.Path("mode"))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (d *Data) Token() (string, error) {
 		return token, err
 	}
 	token = rand.Text() + rand.Text()
-	if err := os.WriteFile(d.Path("token"), []byte(token+"\n"), 0o600); err != nil {
+	if err := writeWhole(d.Path("token"), token); err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
@@ -108,7 +108,7 @@ func (d *Data) Key() (ed25519.PrivateKey, error) {
 		seed := make([]byte, ed25519.SeedSize)
 		_, _ = rand.Read(seed) // never fails since Go 1.24
 		b = []byte(hex.EncodeToString(seed))
-		if err := os.WriteFile(d.Path("key"), append(b, '\n'), 0o600); err != nil {
+		if err := writeWhole(d.Path("key"), string(b)); err != nil {
 			return nil, fmt.Errorf("key: %w", err)
 		}
 	} else if err != nil {
@@ -116,7 +116,22 @@ func (d *Data) Key() (ed25519.PrivateKey, error) {
 	}
 	seed, err := hex.DecodeString(strings.TrimSpace(string(b)))
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("key: %s is no seed of %d bytes in hexadecimal", d.Path("key"), ed25519.SeedSize)
+		return nil, fmt.Errorf("key: %s is no seed of %d bytes in hexadecimal; put it back from a backup, or delete it to sign with a new key from now on", d.Path("key"), ed25519.SeedSize)
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// writeWhole writes a line into a file that is there with all of it, or not at all.
+func writeWhole(path, line string) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(line + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	return err
 }

@@ -398,7 +398,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if all, truncated, err = replay.Events(r.Context(), log, f, n); err == nil {
 			found = append(found, all...)
 			if truncated {
-				w.Header().Set("Ax-Truncated", "the search ended before the log's beginning; give since or a narrower filter")
+				w.Header().Set("Ax-Truncated", "there may be earlier ones; give since, or a narrower filter")
 			}
 		}
 	}

@@ -52,8 +52,19 @@ func (r *commandRequest) InboxSeq() uint64 { return r.inbox }
 // Answer implements Request.
 func (r *commandRequest) Answer(term events.Term, b []byte) []byte {
 	m := events.CommandAnswers{Term: term, Answers: r.answers}
-	return m.Encode(b)
+	body := m.Encode(b)
+	for limit := 200; len(body) > maxAnswer && limit >= 0; limit -= 100 {
+		// An answer that no message can carry would never come: the texts give way.
+		for i := range m.Answers {
+			m.Answers[i].Error = clip(m.Answers[i].Error, limit)
+		}
+		body = m.Encode(b)
+	}
+	return body
 }
+
+// maxAnswer bounds the bytes of an answer to commands.
+const maxAnswer = events.MaxRequest
 
 // Fail implements Request.
 func (r *commandRequest) Fail(term events.Term, reason string, b []byte) []byte {
@@ -185,6 +196,9 @@ func (r *commandRequest) remove(s *projector.State, cmd *events.Command) (*event
 }
 
 func (r *commandRequest) pause(s *projector.State, cmd *events.Command) (*events.Event, events.Done) {
+	if cmd.Object != "" && cmd.Object != events.ObjectTask {
+		return refuse(events.ReasonUnusable, "object %.40q can not be paused, only a Task can", cmd.Object)
+	}
 	t := s.Task(events.TaskName(cmd.Name))
 	if t == nil || t.Removed {
 		return refuse(events.ReasonNoSuchTask, "task %.100q does not exist", cmd.Name)

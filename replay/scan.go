@@ -44,14 +44,22 @@ const scanStep = 1000
 // than it wants.
 const maxScan = 2_000_000
 
+// maxFound bounds the bytes of what a search gives: a few events may be as large as
+// many.
+const maxFound = 16 << 20
+
+// size is about what a record takes as JSON.
+func (r *Record) size() int { return 300 + len(r.Params) + len(r.Result) + len(r.Body) + len(r.Error) }
+
 // Events gives the newest events that the filter wants, at most limit of them,
 // the newest last. It reads the log backward; truncated says that it gave up
-// before the log's beginning.
+// before the log's beginning, or that there are more than maxFound bytes of them.
 func Events(ctx context.Context, log events.Log, f Filter, limit int) (found []Record, truncated bool, err error) {
 	info, err := log.Info(ctx)
 	if err != nil {
 		return nil, false, err
 	}
+	size := 0 // of found and part
 	for to := info.Last; to >= info.First && to > 0; {
 		from := info.First
 		if to-info.First >= scanStep {
@@ -59,6 +67,7 @@ func Events(ctx context.Context, log events.Log, f Filter, limit int) (found []R
 		}
 		var part []Record
 		older := false // the part reaches back before Since
+		cut := false   // there are more than fit
 		err := Messages(ctx, log, from, to, func(m *events.Message, d *events.Decoded) error {
 			older = older || !f.Since.IsZero() && m.Time < f.Since.UnixNano()
 			for k := range d.Events {
@@ -68,14 +77,22 @@ func Events(ctx context.Context, log events.Log, f Filter, limit int) (found []R
 						r.Term = m.Term.String()
 					}
 					part = append(part, r)
+					size += r.size()
 				}
+			}
+			for size > maxFound && len(part) > 0 {
+				size -= part[0].size()
+				part, cut = part[1:], true
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, false, err
 		}
-		found = append(part, found...)
+		found = append(slices.Clone(part), found...)
+		if cut {
+			return slices.Clone(found[max(len(found)-limit, 0):]), true, nil
+		}
 		if len(found) >= limit {
 			return slices.Clone(found[len(found)-limit:]), false, nil
 		}

@@ -42,6 +42,7 @@ func TestWhatCannotBeDoneIsRefused(t *testing.T) {
 		{"an instance that is not there", events.Command{Verb: events.VerbCancel, Name: "job-1-s1"}, events.ReasonNoSuchInstance, "job-1-s1"},
 		{"an instance that has ended", events.Command{Verb: events.VerbCancel, Name: string(ended)}, events.ReasonOver, "SUCCESS"},
 		{"a task to pause that is not there", events.Command{Verb: events.VerbPause, Object: events.ObjectTask, Name: "nobody"}, events.ReasonNoSuchTask, "nobody"},
+		{"a group to pause", events.Command{Verb: events.VerbPause, Object: events.ObjectGroup, Name: "job"}, events.ReasonUnusable, "Group"},
 		{"a trigger to pause that is not there", events.Command{Verb: events.VerbPause, Object: events.ObjectTask, Name: "job", Trigger: "none"}, events.ReasonNotFound, "none"},
 		{"a group to remove that is not there", events.Command{Verb: events.VerbRemove, Object: events.ObjectGroup, Name: "nobody"}, events.ReasonNotFound, "nobody"},
 		{"a thing to remove that nobody knows", events.Command{Verb: events.VerbRemove, Object: "Planet", Name: "job"}, events.ReasonUnusable, "Planet"},

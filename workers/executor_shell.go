@@ -64,10 +64,25 @@ func (s *Shells) Factory(config json.RawMessage) (Executor, error) {
 			return nil, Permanent(fmt.Errorf("this worker runs the command %.100q in its own shell and environment only: leave out shell and env, or start it with --shell '*'", c.Command))
 		}
 	}
+	if n := longest(&c); n > maxArgument {
+		return nil, Permanent(fmt.Errorf("executor shell: command or a variable of %d bytes, the kernel takes %d; put it into a file, or into stdin", n, maxArgument))
+	}
 	if len(c.Shell) == 0 {
 		c.Shell = []string{"/bin/sh", "-c"}
 	}
 	return &shellExecutor{c, s.Env}, nil
+}
+
+// maxArgument is what the kernel takes of one argument or variable (execve(2)), less
+// a name.
+const maxArgument = 128<<10 - 300
+
+func longest(c *ShellConfig) int {
+	n := len(c.Command)
+	for k, v := range c.Env {
+		n = max(n, len(k)+len(v))
+	}
+	return n
 }
 
 func (s *Shells) allowed(command string) bool {

@@ -193,6 +193,12 @@ func TestShellAllow(t *testing.T) {
 			t.Errorf("with a pattern %+v is taken", c)
 		}
 	}
+	for _, c := range []ShellConfig{{Command: strings.Repeat(":", 200_000)}, {Command: ":", Env: map[string]string{"X": strings.Repeat("x", 200_000)}}} {
+		body, _ := json.Marshal(c)
+		if _, err := (&Shells{Allow: []string{"*"}}).Factory(body); err == nil || !strings.Contains(err.Error(), "put it into a file") {
+			t.Errorf("a command that no kernel takes: %v", err)
+		}
+	}
 	for _, bad := range []string{``, `{}`, `[]`, `{"command":7}`} {
 		if _, err := (&Shells{Allow: []string{"*"}}).Factory(json.RawMessage(bad)); err == nil {
 			t.Errorf("configuration %q is taken", bad)

@@ -9,6 +9,10 @@
 //	    process has.
 //	S3  Terminate and Kill reach all of them, not only the command.
 //
+// A command may stop or kill its supervisor, or the kernel may for lack of memory.
+// Then the process that called Start kills it, and finds what is left by a mark in its
+// environment.
+//
 // What another user runs (sudo) can only be ended if the kernel lets us; the
 // supervisor does not wait for such processes.
 //

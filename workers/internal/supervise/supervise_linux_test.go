@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -20,7 +21,7 @@ func run(t *testing.T, script string) (p Process, dir string, out *bytes.Buffer)
 	cmd := exec.Command("/bin/sh", "-c", script)
 	cmd.Env = []string{"DIR=" + dir, "PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.WaitDelay = 5 * time.Second
+	cmd.WaitDelay = time.Second
 	p, err := Start(cmd)
 	if err != nil {
 		t.Fatal(err)
@@ -133,6 +134,22 @@ func TestTheDeathOfTheWorkerIsTheEnd(t *testing.T) {
 		t.Error(err)
 	}
 	wantGone(t, all)
+}
+
+// TestACommandThatHurtsItsSupervisorEndsToo: by stopping or killing it.
+func TestACommandThatHurtsItsSupervisorEndsToo(t *testing.T) {
+	for _, s := range []string{"STOP", "KILL"} {
+		t.Run(s, func(t *testing.T) {
+			p, dir, _ := run(t, "(setsid sh -c 'echo $$ > $DIR/orphan; exec sleep 1000' & ); sleep 1000 & echo $! > $DIR/child; sleep 0.2; kill -"+s+" $PPID; wait")
+			all := pids(t, dir, 2)
+			time.Sleep(300 * time.Millisecond) // the supervisor is hurt
+			p.Kill()
+			if have, err := p.Wait(); have.Code != -1 || err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+				t.Errorf("%+v, %v", have, err)
+			}
+			wantGone(t, all)
+		})
+	}
 }
 
 // TestAForestThatGrowsIsCut: processes that start others while they are killed.
