@@ -63,6 +63,9 @@ func (c *caller) ask(key string) bool {
 		return false
 	}
 	a := answers[0]
+	if a.Reason == events.ReasonDiskFull {
+		return false // it is to ask again when there is room
+	}
 	if a.Reason != "" || a.Instance == "" {
 		c.errors = append(c.errors, fmt.Sprintf("key %s was refused: %+v", key, a))
 		return true
