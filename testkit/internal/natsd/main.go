@@ -29,6 +29,8 @@ func main() {
 }
 
 func run(dir, listen, token string, sync bool) error {
+	end := make(chan os.Signal, 1) // from before anybody is told that it is ready
+	signal.Notify(end, syscall.SIGTERM, os.Interrupt)
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return err
@@ -50,8 +52,6 @@ func run(dir, listen, token string, sync bool) error {
 		return fmt.Errorf("not ready on %s", listen)
 	}
 	fmt.Println("natsd: ready on", s.Addr())
-	end := make(chan os.Signal, 1)
-	signal.Notify(end, syscall.SIGTERM, os.Interrupt)
 	<-end
 	s.Shutdown()
 	s.WaitForShutdown()
