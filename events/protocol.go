@@ -172,6 +172,8 @@ const (
 	VerbResume  = "resume"
 	VerbTrigger = "trigger"
 	VerbCancel  = "cancel"
+	VerbRedrive = "redrive" // a dead letter, with its own or other parameters
+	VerbDiscard = "discard" // a dead letter
 	// VerbReport is for the inbox: a worker's report that got no answer.
 	VerbReport = "report"
 )

@@ -120,9 +120,11 @@ func (r *commandRequest) decide(s *projector.State, now events.Now, cmd *events.
 		return r.trigger(s, now, cmd)
 	case events.VerbCancel:
 		return r.cancel(s, cmd)
+	case events.VerbRedrive, events.VerbDiscard:
+		return r.deadLetter(s, cmd)
 	}
-	return refuse(events.ReasonUnusable, "verb %.40q: want %s, %s, %s, %s, %s or %s", cmd.Verb,
-		events.VerbDefine, events.VerbRemove, events.VerbPause, events.VerbResume, events.VerbTrigger, events.VerbCancel)
+	return refuse(events.ReasonUnusable, "verb %.40q: want %s, %s, %s, %s, %s, %s, %s or %s", cmd.Verb,
+		events.VerbDefine, events.VerbRemove, events.VerbPause, events.VerbResume, events.VerbTrigger, events.VerbCancel, events.VerbRedrive, events.VerbDiscard)
 }
 
 func (r *commandRequest) define(s *projector.State, cmd *events.Command) (*events.Event, events.Done) {
@@ -230,18 +232,14 @@ func (r *commandRequest) trigger(s *projector.State, now events.Now, cmd *events
 	if why := r.refusedNow(); why != "" {
 		return refuse(events.ReasonDiskFull, "%s", why)
 	}
+	if reason, text := checkParams(cmd.Params); reason != "" {
+		return refuse(reason, "%s", text)
+	}
 	switch {
-	case len(cmd.Params) > events.MaxParams:
-		return refuse(events.ReasonTooLarge, "parameters of %d bytes, at most %d", len(cmd.Params), events.MaxParams)
 	case len(cmd.Key) > events.MaxText:
 		return refuse(events.ReasonTooLarge, "idempotency key of %d bytes, at most %d", len(cmd.Key), events.MaxText)
 	case !utf8.ValidString(cmd.Key):
 		return refuse(events.ReasonUnusable, "idempotency key %.40q is not UTF-8", cmd.Key)
-	}
-	if cmd.Params != "" {
-		if err := events.CheckJSON(cmd.Params); err != nil {
-			return refuse(events.ReasonUnusable, "parameters: %v", err)
-		}
 	}
 	if cmd.Key != "" {
 		if id, known := s.Key(t.Name, cmd.Key, now.Millis()); known {
@@ -257,6 +255,46 @@ func (r *commandRequest) trigger(s *projector.State, now events.Now, cmd *events
 		Kind: events.KindFired, Task: t.Name, Trigger: events.ManualTrigger, Instance: id, Due: due, Version: t.Version,
 		Params: cmd.Params, Key: cmd.Key, Reason: clip(cmd.Reason, events.MaxText), Cause: t.Defined,
 	}, events.Done{Instance: id}
+}
+
+// checkParams says why parameters can not be taken.
+func checkParams(params string) (reason, text string) {
+	if len(params) > events.MaxParams {
+		return events.ReasonTooLarge, fmt.Sprintf("parameters of %d bytes, at most %d", len(params), events.MaxParams)
+	}
+	if params != "" {
+		if err := events.CheckJSON(params); err != nil {
+			return events.ReasonUnusable, fmt.Sprintf("parameters: %v", err)
+		}
+	}
+	return "", ""
+}
+
+// deadLetter runs a dead letter again, or puts it away. Neither happens while a worker
+// may still run its last attempt.
+func (r *commandRequest) deadLetter(s *projector.State, cmd *events.Command) (*events.Event, events.Done) {
+	i := s.Instance(events.InstanceID(cmd.Name))
+	switch {
+	case i == nil:
+		return refuse(events.ReasonNoSuchInstance, "instance %.200q does not exist, or ended so long ago that only the log has it", cmd.Name)
+	case i.State == events.StateDiscarded && cmd.Verb == events.VerbDiscard:
+		return nil, events.Done{Instance: i.ID, Unchanged: true}
+	case i.State != events.StateDead:
+		return refuse(events.ReasonConflict, "instance %s is no dead letter: it is %s", i.ID, i.State)
+	case i.Held:
+		return refuse(events.ReasonConflict, "worker %s may still run attempt %d of instance %s; try again when it has said that it has ended, or is lost", i.Worker, i.Attempt, i.ID)
+	}
+	reason := clip(cmd.Reason, events.MaxText)
+	if cmd.Verb == events.VerbDiscard {
+		return &events.Event{Kind: events.KindDiscarded, Instance: i.ID, Reason: reason}, events.Done{Instance: i.ID}
+	}
+	if why := r.refusedNow(); why != "" {
+		return refuse(events.ReasonDiskFull, "%s", why)
+	}
+	if reason, text := checkParams(cmd.Params); reason != "" {
+		return refuse(reason, "%s", text)
+	}
+	return &events.Event{Kind: events.KindRedriven, Instance: i.ID, Attempt: i.Attempt + 1, Params: cmd.Params, Reason: reason}, events.Done{Instance: i.ID}
 }
 
 func (r *commandRequest) cancel(s *projector.State, cmd *events.Command) (*events.Event, events.Done) {

@@ -97,7 +97,7 @@ func standing(i *projector.Instance, history []Record, queue *Queue) string {
 			s += fmt.Sprintf(", and not before worker %s has let go of attempt %d", i.Worker, i.HeldAttempt)
 		}
 	case events.StateDead:
-		s += ": no attempt is left (" + i.Reason + ")"
+		s += ": no attempt is left (" + i.Reason + "); ax redrive runs it again, ax discard puts it away"
 	}
 	if i.CancelAsked || i.State == events.StateCancelled {
 		if asked := cancelOf(history); asked != nil {

@@ -119,8 +119,7 @@ func TestAnErrorIsOfTheAttemptThatHadIt(t *testing.T) {
 		id := s.Trigger("job")
 		s.Advance(time.Hour)
 		standing, _ := explain(t, s, id)
-		says(t, standing, "is DEAD", "(attempts)", "no disk")
-		saysNot(t, standing, "redrive", "discard") // no command does that yet
+		says(t, standing, "is DEAD", "(attempts)", "no disk", "ax redrive", "ax discard")
 		if own, before := replay.Outcomes(s.Instance(id)); own.Reason != events.ReasonAttempts || own.Error != "no disk" || before != nil {
 			t.Errorf("own %+v, earlier %+v", own, before)
 		}

@@ -227,6 +227,52 @@ func (c *cli) params(arg string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
+// redriveCommand and discardCommand are for dead letters.
+func (c *cli) redriveCommand() *cobra.Command {
+	var params, reason string
+	cmd := &cobra.Command{
+		Use: "redrive INSTANCE...", Short: "Run dead letters again, as their next attempt", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := c.params(params)
+			if err != nil {
+				return err
+			}
+			return c.toEach(cmd.Context(), args, events.Command{Verb: events.VerbRedrive, Params: text, Reason: reason}, "redriven")
+		},
+	}
+	cmd.Flags().StringVar(&params, "params", "", "other parameters, as JSON, or @FILE, or @- for standard input")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	return cmd
+}
+
+func (c *cli) discardCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use: "discard INSTANCE...", Short: "Put dead letters away for good", Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.toEach(cmd.Context(), args, events.Command{Verb: events.VerbDiscard, Reason: reason}, "discarded")
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the log")
+	return cmd
+}
+
+// toEach sends a command for each of several instances.
+func (c *cli) toEach(ctx context.Context, ids []string, command events.Command, result string) error {
+	var commands []events.Command
+	var list []change
+	for _, id := range ids {
+		command.Name = id
+		commands = append(commands, command)
+		list = append(list, change{Kind: events.ObjectInstance, Name: id, Result: result})
+	}
+	answers, err := c.do(ctx, commands...)
+	if err != nil {
+		return err
+	}
+	return c.changes(list, answers)
+}
+
 func (c *cli) cancelCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{

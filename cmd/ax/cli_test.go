@@ -263,6 +263,19 @@ func TestTheCommandLine(t *testing.T) {
 		if len(dead) != 1 || !strings.Contains(dead[0].Error, "exit status 3: broken") {
 			t.Errorf("dead letters: %+v", dead)
 		}
+		d.ax("redrive", id, "--reason", "once more")
+		eventually(t, "it is dead again", func() bool {
+			all := decode[[]api.Instance](t, d.ax("get", "dead", "-o", "json"))
+			return len(all) == 1 && all[0].Attempt > dead[0].Attempt
+		})
+		d.ax("discard", id, "--reason", "known")
+		if s := state(id); s != events.StateDiscarded {
+			t.Errorf("after discard it is %s", s)
+		}
+		_, errOut, code := axRun(t, "", append([]string{"redrive", id}, d.args...)...)
+		if code != exitConflict || !strings.Contains(errOut, "DISCARDED") {
+			t.Errorf("redrive of a discarded one: exit %d, %s", code, errOut)
+		}
 	})
 	t.Run("a task is paused, resumed, deleted", func(t *testing.T) {
 		d.ax("pause", "task", "job", "--reason", "maintenance")

@@ -90,7 +90,7 @@ AX_TOKEN, or the one in the file token of the data folder (--data, AX_DATA).`,
 	f.StringVar(&c.logLevel, "log-level", env("AX_LOG_LEVEL", "info"), "debug, info, warn or error (AX_LOG_LEVEL)")
 	root.AddCommand(
 		c.devCommand(), c.serverCommand(), c.workerCommand(),
-		c.applyCommand(), c.deleteCommand(), c.pauseCommand(true), c.pauseCommand(false), c.triggerCommand(), c.cancelCommand(),
+		c.applyCommand(), c.deleteCommand(), c.pauseCommand(true), c.pauseCommand(false), c.triggerCommand(), c.cancelCommand(), c.redriveCommand(), c.discardCommand(),
 		c.getCommand(), c.historyCommand(), c.whyCommand(), c.nextCommand(), c.importCommand(),
 		c.verifyCommand(), c.replayCommand(), c.benchCommand(), c.versionCommand(),
 	)
