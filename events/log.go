@@ -93,7 +93,7 @@ type HoleError struct {
 
 // Error implements error.
 func (e *HoleError) Error() string {
-	return fmt.Sprintf("the log has lost %d of its messages between sequence %d and %d: its file is damaged; restore the data folder from a backup, or, to give up all from the damage on, stop this server and remove index.db from the stream's folder msgs: NATS then cuts the log at the damage",
+	return fmt.Sprintf("the log has lost %d of its messages between sequence %d and %d: its file is damaged, and nothing can be folded beyond; restore the data folder from a backup (nothing was changed in this one)",
 		e.Missing, e.First, e.Last)
 }
 

@@ -327,7 +327,8 @@ func TestTheLeaderIsStoppedKilledAndReplaced(t *testing.T) {
 
 	const bar, worst = leader.LeaseTTL + 300*time.Millisecond, leader.LeaseTTL + 1500*time.Millisecond
 	var stops, cuts, kills, ends failover
-	for round := range testkit.Rounds(2, 50) {
+	// 50 are longer than the lease; every fifth is about as long as it.
+	for round := range testkit.Rounds(2, 62) {
 		p.stopLeader(&stops, round%5 == 4)
 	}
 	stops.report(t, "SIGSTOP", bar, worst)
